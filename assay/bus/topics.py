@@ -1,0 +1,61 @@
+"""The topics of the stream, and which partition a key belongs to."""
+
+from __future__ import annotations
+
+import struct
+
+from assay.bus.contract import Topic
+
+SPANS = "assay.spans"
+TURNS = "assay.turns"
+SCORES = "assay.scores"
+ROLLUPS = "assay.rollups"
+DEAD_LETTER = "assay.dead-letter"
+ASSEMBLY_STATE = "assay.assembly"
+WINDOWS_STATE = "assay.windows"
+
+EMBEDDED_PARTITIONS = 4
+HOUR = 3600.0
+
+
+def topics(
+    *,
+    partitions: int = EMBEDDED_PARTITIONS,
+    spans_retention: float = 6 * HOUR,
+    turns_retention: float = 72 * HOUR,
+    scores_retention: float = 72 * HOUR,
+) -> tuple[Topic, ...]:
+    """Every topic of the stream."""
+    return (
+        Topic(name=SPANS, partitions=partitions, retention=spans_retention),
+        Topic(name=TURNS, partitions=partitions, retention=turns_retention),
+        Topic(name=SCORES, partitions=partitions, retention=scores_retention),
+        Topic(name=ROLLUPS, partitions=1, retention=2 * HOUR),
+        Topic(name=DEAD_LETTER, partitions=1, retention=spans_retention),
+    )
+
+
+def murmur2(data: bytes) -> int:
+    """Kafka's murmur2 hash of `data`, 32 bits, sign bit cleared as its default partitioner does."""
+    length = len(data)
+    mask = 0xFFFFFFFF
+    m = 0x5BD1E995
+    h = (0x9747B28C ^ length) & mask
+    whole = length & ~3
+    for (k,) in struct.iter_unpack("<I", data[:whole]):
+        k = (k * m) & mask
+        k ^= k >> 24
+        h = ((h * m) & mask) ^ ((k * m) & mask)
+    rest = data[whole:]
+    if rest:
+        h ^= int.from_bytes(rest, "little")
+        h = (h * m) & mask
+    h ^= h >> 13
+    h = (h * m) & mask
+    h ^= h >> 15
+    return h & 0x7FFFFFFF
+
+
+def partition_of(key: bytes, partitions: int) -> int:
+    """The partition of `key` among `partitions`."""
+    return murmur2(key) % partitions

@@ -1,0 +1,1 @@
+"""OTLP in, turns out."""

@@ -1,0 +1,1 @@
+"""Turns and scores out: to Prometheus, to the store, to OTLP receivers."""
