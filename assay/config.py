@@ -8,63 +8,50 @@ from __future__ import annotations
 
 import os
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import yaml
 from pydantic import (
     BaseModel,
-    BeforeValidator,
     ConfigDict,
+    Discriminator,
     Field,
-    SecretStr,
+    Tag,
     ValidationError,
+    model_validator,
 )
 
+from assay.config_faults import describe, parse_yaml, tag_by_type
+from assay.config_values import (
+    Address,
+    Count,
+    Duration,
+    Name,
+    Number,
+    Ratio,
+    Regex,
+    Secret,
+    Size,
+    StoreUrl,
+    Switch,
+)
 from assay.errors import ConfigError
 
-_UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
-_DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
-_BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
-_SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?b|b)", re.IGNORECASE)
+HOUR = 3600.0
 _ENV = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
-
-
-def _duration(value: Any) -> float:
-    if isinstance(value, int | float) and not isinstance(value, bool) and value >= 0:
-        return float(value)
-    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError("a duration such as 500ms, 6s, 10m, 3h or 90d")
-    return float(match[1]) * _UNITS[match[2]]
-
-
-def _size(value: Any) -> int:
-    if isinstance(value, int) and not isinstance(value, bool) and value > 0:
-        return value
-    match = _SIZE.fullmatch(value.strip()) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError("a size such as 512kB, 32MB or 1GiB")
-    return int(float(match[1]) * _BYTES[match[2].lower()])
-
-
-def _ratio(value: Any) -> float:
-    if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1:
-        raise ValueError("a number from 0 to 1")
-    return float(value)
-
-
-Duration = Annotated[float, BeforeValidator(_duration)]
-"""Seconds; written as 500ms, 6s, 10m, 3h, 90d or a number of seconds."""
-Size = Annotated[int, BeforeValidator(_size)]
-"""Bytes; written as 512kB, 32MB, 1GiB or a number of bytes."""
-Ratio = Annotated[float, BeforeValidator(_ratio)]
-"""A number from 0 to 1."""
+_SECRET_OPTION = re.compile(r"key|secret|token|password|credential|signature|sas", re.IGNORECASE)
 
 
 class Section(BaseModel):
+    """A group of settings. A key with nothing behind it is the same as an absent one."""
+
     model_config = ConfigDict(extra="forbid", frozen=True, hide_input_in_errors=True)
+
+    @model_validator(mode="before")
+    @classmethod
+    def _nothing_means_defaults(cls, value: Any) -> Any:
+        return {} if value is None else value
 
 
 class TLS(Section):
@@ -74,19 +61,26 @@ class TLS(Section):
 
 class Pattern(Section):
     name: str = Field(pattern=r"^[A-Z][A-Z0-9_]*$", description="Type shown in the pseudonym.")
-    regex: str = Field(description="Python regular expression of what to replace.")
+    regex: Regex = Field(description="Python regular expression of what to replace.")
+
+
+Redaction = Annotated[
+    Annotated[Literal["email", "phone", "credit_card", "iban", "ip"], Tag("(text)")]
+    | Annotated[Pattern, Tag("(mapping)")],
+    Discriminator(tag_by_type),
+]
 
 
 class Collector(Section):
-    http: str | None = Field("127.0.0.1:4318", description="Address of the OTLP/HTTP door.")
-    grpc: str | None = Field("127.0.0.1:4317", description="Address of the OTLP/gRPC door.")
-    api_keys: list[SecretStr] = Field([], description="Keys that senders must present; none: open.")
+    http: Address | None = Field("127.0.0.1:4318", description="Address of the OTLP/HTTP door.")
+    grpc: Address | None = Field("127.0.0.1:4317", description="Address of the OTLP/gRPC door.")
+    api_keys: list[Secret] = Field([], description="Keys that senders must present; none: open.")
     tls: TLS | None = Field(None, description="TLS for both doors.")
     max_request: Size = Field(32 * 10**6, description="Largest request, after decompression.")
-    redact: list[Literal["email", "phone", "credit_card", "iban", "ip"] | Pattern] = Field(
+    redact: list[Redaction] = Field(
         [], description="What to replace by keyed pseudonyms before anything is published."
     )
-    redact_key: SecretStr | None = Field(
+    redact_key: Secret | None = Field(
         None, description="Key of the pseudonyms; made in the data folder when embedded."
     )
     labels: list[str] = Field(
@@ -95,27 +89,21 @@ class Collector(Section):
 
 
 class Assembly(Section):
-    settle: Duration = Field(6.0, description="Quiet time after which a trace with root is complete.")
+    settle: Duration = Field(
+        6.0, description="Quiet time after which a trace with root is complete."
+    )
     idle: Duration = Field(90.0, description="The same for a trace whose root has not come.")
     max_age: Duration = Field(600.0, description="Longest time a trace stays open.")
     late: Duration = Field(300.0, description="How long a closed trace is remembered.")
-    max_spans: int = Field(10_000, gt=0, description="Spans of one trace; more are cut.")
+    max_spans: Count = Field(10_000, description="Spans of one trace; more are cut.")
     max_trace: Size = Field(32 * 10**6, description="Bytes of one trace; more are cut.")
     max_open: Size = Field(10**9, description="Bytes of all open traces; the oldest close first.")
     max_text: Size = Field(256_000, description="Characters of one text; longer ones are cut.")
 
 
-class Kafka(Section):
-    bootstrap: str = Field(description="host:port of one or more brokers, comma-separated.")
-    partitions: int = Field(12, gt=0, description="Partitions of topics that are created.")
-    replication: int = Field(1, gt=0, description="Replicas of topics that are created.")
-    options: dict[str, Any] = Field({}, description="Further kafka-python client options.")
-
-
 class BusConfig(Section):
-    kafka: Kafka | None = Field(None, description="Brokers; absent: the embedded log.")
     max_size: Size = Field(
-        10 * 10**9, description="Embedded log: when it holds this much, senders are told to wait."
+        10 * 10**9, description="When the log holds this much, senders are told to wait."
     )
 
 
@@ -129,57 +117,75 @@ class KeepPolicy(Section):
     when: str | None = Field(None, description="Expression over the turn's fields.")
     ratio: Ratio | None = Field(None, description="Share of matching turns to keep.")
     per: Literal["app", "operation"] | None = Field(None, description="Count by this field.")
-    at_least_per_minute: float | None = Field(None, gt=0, description="Target per counted value.")
-    name: str | None = Field(None, description="Name of the stratum; default: its position.")
+    at_least_per_minute: Number | None = Field(None, gt=0, description="Target per counted value.")
+    name: Name | None = Field(None, description="Name of the stratum; default: its position.")
+
+    @model_validator(mode="after")
+    def _one_of_two_forms(self) -> KeepPolicy:
+        by_ratio = self.when is not None and self.ratio is not None
+        by_target = self.per is not None and self.at_least_per_minute is not None
+        given = sum(
+            v is not None for v in (self.when, self.ratio, self.per, self.at_least_per_minute)
+        )
+        if not (by_ratio or by_target) or given != 2:
+            raise ValueError("either when with ratio, or per with at_least_per_minute")
+        return self
 
 
 class Sampling(Section):
     head_ratio: Ratio = Field(1.0, description="Share of traces kept at the door, by trace id.")
     ratio: Ratio = Field(1.0, description="Share of turns kept after assembly.")
+    unit: Literal["trace", "conversation"] = Field(
+        "trace", description="What is drawn as a whole; conversation needs head_ratio 1."
+    )
     keep: list[KeepPolicy] = Field([], max_length=7, description="Kinds of turns kept more often.")
 
 
 class Price(Section):
-    input: float = Field(ge=0, description="US dollars per million input tokens.")
-    output: float = Field(ge=0, description="US dollars per million output tokens.")
-    cached: float | None = Field(None, ge=0, description="The same for cached input tokens.")
+    input: Number = Field(ge=0, description="US dollars per million input tokens.")
+    output: Number = Field(ge=0, description="US dollars per million output tokens.")
+    cached: Number | None = Field(None, ge=0, description="The same for cached input tokens.")
 
 
 class MetricSettings(Section):
-    engine: str | None = Field(None, description="computed, local, judge or cascade.")
+    engine: Name | None = Field(None, description="computed, local, judge or cascade.")
     ratio: Ratio = Field(1.0, description="Share of the kept turns that this metric scores.")
-    threshold: float | None = Field(None, allow_inf_nan=False, description="Own threshold.")
+    threshold: Number | None = Field(None, description="Own threshold.")
     when: str | None = Field(None, description="Expression over the turn's fields.")
     options: dict[str, Any] = Field({}, description="Options of the metric, e.g. rouge_type.")
 
 
+MetricEntry = Annotated[
+    Annotated[Name, Tag("(text)")] | Annotated[dict[Name, MetricSettings], Tag("(mapping)")],
+    Discriminator(tag_by_type),
+]
+
+
 class App(Section):
-    metrics: list[str | dict[str, MetricSettings]] = Field([], description="Added or overridden.")
+    metrics: list[MetricEntry] = Field([], description="Added or overridden.")
 
 
 class Prometheus(Section):
-    listen: str = Field("127.0.0.1:9464", description="Address of /metrics, /health and the API.")
+    listen: Address = Field(
+        "127.0.0.1:9464", description="Address of /metrics, /health and the API."
+    )
     labels: list[Literal["model", "version"]] = Field([], description="Optional series labels.")
-    max_series: int = Field(5000, gt=0, description="Series beyond this fold into `other`.")
-    bearer: SecretStr | None = Field(None, description="Key that a reader must present.")
+    max_series: Count = Field(5000, description="Series beyond this fold into `other`.")
+    bearer: Secret | None = Field(None, description="Key that a reader must present.")
 
 
 class StoreConfig(Section):
-    url: str | None = Field(None, description="Folder or object store; default: in the data folder.")
+    url: StoreUrl | None = Field(
+        None, description="Folder or object store; default: in the data folder."
+    )
     options: dict[str, str] = Field({}, description="Object store options.")
     retention: Duration = Field(90 * 86400.0, description="Rows older than this are deleted.")
-    enabled: bool = Field(True, description="Whether turns and scores are stored at all.")
-
-
-class OtlpEvents(Section):
-    endpoint: str = Field(description="OTLP endpoint that receives evaluation events.")
-    headers: dict[str, SecretStr] = Field({}, description="Headers of the requests.")
+    enabled: Switch = Field(True, description="Whether turns and scores are stored at all.")
 
 
 class Exporters(Section):
     prometheus: Prometheus = Field(Prometheus(), description="Series for Prometheus.")
     store: StoreConfig = Field(StoreConfig(), description="Tables of turns and scores.")
-    otlp_events: OtlpEvents | None = Field(None, description="Evaluation events.")
 
 
 class Config(Section):
@@ -192,30 +198,95 @@ class Config(Section):
     retention: Retention = Field(Retention(), description="How long the stream keeps records.")
     sampling: Sampling = Field(Sampling(), description="What share of the traffic is scored.")
     prices: dict[str, Price] = Field({}, description="Prices per model.")
-    metrics: list[str | dict[str, MetricSettings]] = Field(
+    metrics: list[MetricEntry] = Field(
         ["default"], description="Metrics, sets of metrics, and own scorers."
     )
     apps: dict[str, App] = Field({}, description="Overrides per app.")
     exporters: Exporters = Field(Exporters(), description="Where scores go.")
 
 
-def load(path: Path | None, env: Mapping[str, str] = os.environ) -> Config:
-    """The settings in `path`, or the defaults. Raises ConfigError with every fault."""
+Check = Callable[[Config], object]
+"""Raises ConfigError when the settings, each right in itself, cannot work together."""
+
+
+def load(
+    path: Path | None, env: Mapping[str, str] = os.environ, checks: Sequence[Check] = ()
+) -> Config:
+    """The settings in `path`, or the defaults. Raises ConfigError with every fault.
+
+    The checks see the settings whose own sections are right, so that one start shows all faults.
+    """
     raw: Any = {}
     if path is not None:
         try:
-            raw = yaml.safe_load(path.read_text()) or {}
-        except (OSError, UnicodeDecodeError, yaml.YAMLError) as error:
+            raw = parse_yaml(path.read_text(encoding="utf-8"))
+        except (OSError, ValueError) as error:
             raise ConfigError([f"{path}: {error}"]) from error
     faults: list[str] = []
-    raw = _expand(raw, env, "", faults)
+    values = _expand({} if raw is None else raw, env, "", faults)
+    unset = {fault.split(":")[0] for fault in faults}
+    wrong = {key.split(".")[0] for key in unset}
     try:
-        config = Config.model_validate(raw)
+        config = Config.model_validate(values)
     except ValidationError as error:
-        faults += [f"{'.'.join(map(str, e['loc']))}: {e['msg']}" for e in error.errors()]
+        if not isinstance(values, dict):
+            raise ConfigError([f"{path}: allowed: a mapping of keys to values"]) from error
+        faults += (f for f in describe(error, Config, raw) if f.split(":")[0] not in unset)
+        wrong |= {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}
+        config = Config.model_validate({k: v for k, v in values.items() if k not in wrong})
+    for check in (_agree, *checks):
+        try:
+            check(config)
+        except ConfigError as error:
+            faults += error.faults
+    if faults:
+        raise ConfigError(list(dict.fromkeys(faults)))
+    return config
+
+
+def effective(config: Config) -> dict[str, Any]:
+    """Every setting in force as plain values; secrets are stars."""
+    values = config.model_dump(mode="json")
+    options = values["exporters"]["store"]["options"]
+    for name in options:
+        if _SECRET_OPTION.search(name):
+            options[name] = "**********"
+    return values
+
+
+def _agree(config: Config) -> None:
+    """Settings that are right alone and wrong together."""
+    faults = []
+    assembly, retention = config.assembly, config.retention
+    needed = assembly.max_age + assembly.late + HOUR
+    if retention.spans < needed:
+        faults.append(
+            f"retention.spans: got {retention.spans:.0f}s; allowed: at least assembly.max_age + "
+            f"assembly.late + 1h = {needed:.0f}s, else a restart could not read open traces again"
+        )
+    if not assembly.settle <= assembly.idle <= assembly.max_age:
+        faults.append("assembly.idle: allowed: from assembly.settle to assembly.max_age")
+    if config.sampling.unit == "conversation" and config.sampling.head_ratio < 1:
+        faults.append(
+            "sampling.unit: got the text 'conversation'; allowed: trace while sampling.head_ratio "
+            "is below 1, since the door would cut conversations apart"
+        )
+    listening = {
+        "collector.http": config.collector.http,
+        "collector.grpc": config.collector.grpc,
+        "exporters.prometheus.listen": config.exporters.prometheus.listen,
+    }
+    taken: dict[str, str] = {}
+    for key, address in listening.items():
+        if address is None or address.endswith(":0"):
+            continue
+        if address in taken:
+            faults.append(
+                f"{key}: got {address!r}; allowed: an address other than {taken[address]}"
+            )
+        taken.setdefault(address, key)
     if faults:
         raise ConfigError(faults)
-    return config
 
 
 def _expand(value: Any, env: Mapping[str, str], key: str, faults: list[str]) -> Any:
