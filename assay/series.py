@@ -36,3 +36,7 @@ def instrument(registry: CollectorRegistry, row: Row[T]) -> T:
     """
     options: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
     return row.kind(row.name, row.help, row.labels, unit=row.unit, registry=registry, **options)
+
+# --- the process ---------------------------------------------------------------------------
+
+BUILD_INFO = Row(Gauge, "assay_build_info", "Always 1; the version that runs.", ("version",))
