@@ -37,6 +37,166 @@ def instrument(registry: CollectorRegistry, row: Row[T]) -> T:
     options: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
     return row.kind(row.name, row.help, row.labels, unit=row.unit, registry=registry, **options)
 
+
 # --- the process ---------------------------------------------------------------------------
 
 BUILD_INFO = Row(Gauge, "assay_build_info", "Always 1; the version that runs.", ("version",))
+
+
+# Quality: exposed by the one owner of the windows.
+
+SERIES_LABELS = ("app", "environment", "metric", "engine", "kind", "subject", "model", "version")
+_WINDOWED = (*SERIES_LABELS, "window")
+
+TURNS = Row(
+    Counter,
+    "assay_turns_total",
+    "Turns that were eligible for scoring, by the decision of tail sampling: kept or sampled_out.",
+    ("app", "environment", "decision"),
+)
+EVALUATIONS = Row(
+    Counter,
+    "assay_evaluations_total",
+    "Evaluations by outcome; over all outcomes they add up to the eligible turns.",
+    (*SERIES_LABELS, "outcome", "reason"),
+)
+PASSED = Row(
+    Counter,
+    "assay_passed_total",
+    "Scores with a verdict, unweighted.",
+    (*SERIES_LABELS, "passed"),
+)
+WEIGHT = Row(
+    Counter,
+    "assay_weight_total",
+    "Sum of the sampling weights of scores with a verdict.",
+    SERIES_LABELS,
+)
+WEIGHT_SQUARED = Row(
+    Counter,
+    "assay_weight_squared_total",
+    "Sum of the squared sampling weights of scores with a verdict.",
+    SERIES_LABELS,
+)
+DEFECT_WEIGHT = Row(
+    Counter,
+    "assay_defect_weight_total",
+    "Sum of the sampling weights of scores that did not pass.",
+    SERIES_LABELS,
+)
+DEFECT_WEIGHT_SQUARED = Row(
+    Counter,
+    "assay_defect_weight_squared_total",
+    "Sum of the squared sampling weights of scores that did not pass.",
+    SERIES_LABELS,
+)
+SCORE = Row(
+    Histogram,
+    "assay_score",
+    "Values on the metric's own scale, weighted by the inverse inclusion probability.",
+    SERIES_LABELS,
+)
+TURN_LATENCY = Row(
+    Histogram,
+    "assay_turn_latency_seconds",
+    "Duration of turns, weighted by the inverse inclusion probability.",
+    ("app", "environment", "model", "version"),
+    unit="seconds",
+)
+SCORE_MEAN = Row(Gauge, "assay_score_mean", "Weighted mean of the values in the window.", _WINDOWED)
+DEFECT_RATE = Row(
+    Gauge,
+    "assay_defect_rate",
+    "Weighted share of scores with a verdict that did not pass, in the window.",
+    _WINDOWED,
+)
+DEFECT_RATE_LOWER = Row(
+    Gauge,
+    "assay_defect_rate_lower",
+    "Lower end of the 95 % interval of the defect rate.",
+    _WINDOWED,
+)
+DEFECT_RATE_UPPER = Row(
+    Gauge,
+    "assay_defect_rate_upper",
+    "Upper end of the 95 % interval of the defect rate.",
+    _WINDOWED,
+)
+DEFECT_RATE_IF_ERRORS_FAIL = Row(
+    Gauge,
+    "assay_defect_rate_if_errors_fail",
+    "The defect rate if every evaluation that ended in an error had failed.",
+    _WINDOWED,
+)
+DEFECT_RATE_IF_ERRORS_PASS = Row(
+    Gauge,
+    "assay_defect_rate_if_errors_pass",
+    "The defect rate if every evaluation that ended in an error had passed.",
+    _WINDOWED,
+)
+DEFECT_RATE_AT_SEVERITY = Row(
+    Gauge,
+    "assay_defect_rate_at_severity",
+    "Weighted share of scores at or above a severity level: low, medium or high.",
+    (*_WINDOWED, "level"),
+)
+WINDOW_TURNS = Row(
+    Gauge,
+    "assay_window_turns",
+    "Turns (or conversations) that were scored in the window, unweighted.",
+    _WINDOWED,
+)
+FRESHNESS = Row(
+    Gauge,
+    "assay_freshness_seconds",
+    "Longest time from a turn's arrival to its evaluation in the window.",
+    _WINDOWED,
+    unit="seconds",
+)
+LAST_SCORED = Row(
+    Gauge,
+    "assay_last_scored_timestamp_seconds",
+    "When the series' latest evaluation ended, Unix time.",
+    SERIES_LABELS,
+    unit="seconds",
+)
+DESIGN_EFFECT = Row(
+    Gauge,
+    "assay_design_effect",
+    "How much the variance of the defect rate is widened because turns of a conversation agree.",
+    SERIES_LABELS,
+)
+
+# The exporters' own work.
+
+FOLDED = Row(
+    Counter,
+    "assay_folded_total",
+    "Deltas whose label value became `other` because the label or the page was full.",
+    ("label",),
+)
+ROLLUP_ENTRIES = Row(
+    Counter, "assay_rollup_entries_total", "Score entries that were added to the series."
+)
+EXPORT_DEAD_LETTERS = Row(
+    Counter,
+    "assay_export_dead_letters_total",
+    "Records that an exporter could not read, by stage and reason.",
+    ("stage", "reason"),
+)
+EXPORT_RETRIES = Row(
+    Counter,
+    "assay_export_retries_total",
+    "Attempts of an exporter's stage that failed for now.",
+    ("stage",),
+)
+EXPORT_LAG = Row(
+    Gauge, "assay_export_lag_records", "Records that a stage has not finished.", ("stage",)
+)
+STORE_ROWS = Row(Counter, "assay_store_rows_total", "Rows written to the store.", ("table",))
+STORE_REPLAYED = Row(
+    Counter,
+    "assay_store_replayed_total",
+    "Records that were read again and recognised as stored.",
+    ("table",),
+)
