@@ -147,6 +147,48 @@ class Price(Section):
     cached: Number | None = Field(None, ge=0, description="The same for cached input tokens.")
 
 
+class JudgeEndpoint(Section):
+    base_url: Name = Field(description="Address of an OpenAI-compatible endpoint, with its /v1.")
+    model: Name = Field(description="Model to ask there.")
+    api_key: Secret | None = Field(None, description="Key of the endpoint; none: no key.")
+    headers: dict[str, Secret] = Field({}, description="Further headers of each request.")
+    concurrency: Count = Field(16, description="Most calls in flight; fewer when refused.")
+    context_tokens: Count = Field(
+        32_000, ge=512, description="Most tokens of a request and its answer together."
+    )
+    parameters: dict[str, Any] = Field(
+        {}, description="Further parameters of the request, e.g. reasoning_effort or seed."
+    )
+
+
+class JudgeBudget(Section):
+    usd_per_day: Number | None = Field(None, gt=0, description="US dollars per UTC day.")
+    usd_per_minute: Number | None = Field(None, gt=0, description="US dollars per minute.")
+    tokens_per_minute: Count | None = Field(None, description="Tokens per minute.")
+
+
+class Judge(JudgeEndpoint):
+    endpoints: list[JudgeEndpoint] = Field(
+        [], description="Used in this order when the one before it refuses or is away."
+    )
+    budget: JudgeBudget = Field(JudgeBudget(), description="What judging may cost.")
+    samples: Count = Field(1, le=32, description="Answers per score; their spread is shown.")
+    temperature: Number | None = Field(
+        None, ge=0, le=2, description="Default: 0 for one sample, 0.7 for more."
+    )
+    max_tokens: Count = Field(1024, description="Room for an answer; four times that on retry.")
+    logprobs: Switch = Field(False, description="Ask for the probability of each level.")
+    bundle: Switch = Field(
+        False, description="One call for all quality metrics, one for all harms."
+    )
+    timeout: Duration = Field(60.0, description="Deadline of one call.")
+    give_up_after: Duration = Field(
+        3600.0, description="Age at which a turn that waits for the judge becomes `late`."
+    )
+    prompts: Path | None = Field(None, description="Folder of own prompts; they override by name.")
+    cache: Size = Field(10**9, description="Most bytes of remembered answers in the data folder.")
+
+
 class MetricSettings(Section):
     engine: Name | None = Field(None, description="computed, local, judge or cascade.")
     ratio: Ratio = Field(1.0, description="Share of the kept turns that this metric scores.")
@@ -197,6 +239,9 @@ class Config(Section):
     data_dir: Path = Field(Path("assay-data"), description="Where embedded data lives.")
     retention: Retention = Field(Retention(), description="How long the stream keeps records.")
     sampling: Sampling = Field(Sampling(), description="What share of the traffic is scored.")
+    judge: Judge | None = Field(
+        None, description="The judge; absent: no text ever leaves for an endpoint."
+    )
     prices: dict[str, Price] = Field({}, description="Prices per model.")
     metrics: list[MetricEntry] = Field(
         ["default"], description="Metrics, sets of metrics, and own scorers."
