@@ -1,40 +1,93 @@
-"""What a metric is, whichever engine answers it. The catalogue itself is in `METRICS`.
+"""The catalogue: every metric's contract, the sets they are selected by, and their other names.
 
-The rows live here and not in the scorers' room because config, exporters and boards need a
+It lives in the core and not in the scorers' room because config, exporters and boards need a
 metric's scale, kind and threshold without being able to score.
+
+Names are case-sensitive; blanks around them are not part of them. A metric also answers to
+`builtin.<name>` and to the names that other SDKs give it (`aliases`). `safety` names both a metric
+and a set: where both may stand the bare word is the set, `builtin.safety` the metric.
 """
 
 from __future__ import annotations
 
 import msgspec
 
-from assay.records import Direction, Kind, Subject
+from assay.catalogue_rows import ROWS
+from assay.metric import PROBABILITY, Metric
+from assay.records import Subject
+
+__all__ = ["ALIASES", "HARMS", "METRICS", "SETS", "Metric", "canonical", "contract", "forms"]
+
+METRICS: dict[str, Metric] = {row.name: row for row in ROWS}
+"""By name, in the order of the catalogue. Of a harm this is the form asked of the response."""
+
+ALIASES: dict[str, str] = {alias: row.name for row in ROWS for alias in row.aliases}
+
+HARMS = ("hate_unfairness", "sexual", "violence", "self_harm")
+
+CATEGORIES = ("quality", "nlp", "safety", "tools", "operational")
+
+SETS: dict[str, tuple[str, ...]] = {
+    "qa": ("groundedness", "relevance", "coherence", "fluency", "similarity", "f1_score"),
+    "default": (
+        *(row.name for row in ROWS if "operational" in row.categories),
+        "groundedness",
+        "relevance",
+        "coherence",
+        "fluency",
+        "content_safety",
+        "direct_attack_attempt",
+        "indirect_attack_attempt",
+        "pii_leakage",
+        "refusal",
+        "tool_call_valid",
+        "tool_call_schema_valid",
+        "tool_call_success",
+        "repeated_tool_call",
+    ),
+    **{
+        category: tuple(row.name for row in ROWS if category in row.categories)
+        for category in CATEGORIES
+    },
+}
+"""Names that select several metrics. A set adds no score of its own."""
 
 
-class Metric(msgspec.Struct, frozen=True, kw_only=True):
-    """The contract of a metric."""
+def canonical(name: str) -> str | None:
+    """The catalogue's name for `name` or one of its aliases; none when there is no such metric."""
+    name = name.strip().removeprefix("builtin.")
+    return name if name in METRICS else ALIASES.get(name)
 
-    name: str
-    summary: str
-    """One line: the question that it answers."""
-    kind: Kind
-    subject: Subject
-    needs: tuple[str, ...] = ()
-    """Fields of the Turn without which the metric is skipped; `a|b` means one of them."""
-    uses: tuple[str, ...] = ()
-    """Fields that are read where they are there."""
-    direction: Direction = "higher"
-    threshold: float | None = None
-    """Default; none: no verdict unless the user sets one."""
-    low: float | None = None
-    high: float | None = None
-    """Bounds of the value; none: unbounded."""
-    levels: dict[int, str] = {}
-    """Names of the values, where they are ordinal."""
-    buckets: tuple[float, ...] = ()
-    """Upper bounds of the histogram, without +Inf."""
-    unit: str = ""
-    categories: tuple[str, ...] = ()
-    aliases: tuple[str, ...] = ()
-    source: str = ""
-    """Where the definition comes from."""
+
+def forms(name: str) -> tuple[Metric, ...]:
+    """The contracts that selecting the metric `name` selects: one for each subject it is asked of.
+
+    A harm is asked of the response, where it is a defect of the app, and of the query, where it is
+    an attempt by the user.
+    """
+    metric = METRICS[name]
+    if name not in HARMS:
+        return (metric,)
+    query = msgspec.structs.replace(
+        metric, kind="attempt", subject="query", needs=("query",), uses=()
+    )
+    return metric, query
+
+
+def contract(name: str, engine: str, subject: Subject | None = None) -> Metric | None:
+    """The contract of `name` as `engine` answers it; none when the metric is unknown.
+
+    The local engine gives a probability for a harm and no severity, so its scale is 0 to 1 and it
+    has no levels.
+    """
+    if name not in METRICS:
+        return None
+    candidates = [form for form in forms(name) if subject in (None, form.subject)]
+    if not candidates:
+        return None
+    metric = candidates[0]
+    if engine == "local" and (name in HARMS or name == "content_safety"):
+        metric = msgspec.structs.replace(
+            metric, low=0.0, high=1.0, threshold=0.5, levels={}, buckets=PROBABILITY
+        )
+    return metric
