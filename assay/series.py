@@ -200,3 +200,28 @@ STORE_REPLAYED = Row(
     "Records that were read again and recognised as stored.",
     ("table",),
 )
+
+# The doors.
+REQUESTS = Row(
+    Counter,
+    "assay_requests_total",
+    "Requests that the doors answered, by outcome: accepted, partial, or why one was refused.",
+    ("door", "signal", "outcome"),
+)
+ACCEPTED = Row(
+    Counter,
+    "assay_accepted_items_total",
+    "Spans and log records that the stream has confirmed.",
+    ("signal",),
+)
+DROPPED = Row(
+    Counter,
+    "assay_dropped_items_total",
+    "Spans and log records that the doors left out of requests they took in, by reason.",
+    ("signal", "reason"),
+)
+UNSAMPLED_TRACES = Row(
+    Counter,
+    "assay_unsampled_traces_total",
+    "Traces that head sampling dropped, counted by their root spans.",
+)
