@@ -25,6 +25,7 @@ from pydantic import (
 from assay.config_faults import describe, parse_yaml, tag_by_type
 from assay.config_values import (
     Address,
+    ApiUrl,
     Count,
     Duration,
     Name,
@@ -37,6 +38,7 @@ from assay.config_values import (
     Switch,
 )
 from assay.errors import ConfigError
+from assay.when import compile as compile_when
 
 HOUR = 3600.0
 _ENV = re.compile(r"\$\{([A-Za-z_][A-Za-z0-9_]*)\}")
@@ -148,7 +150,7 @@ class Price(Section):
 
 
 class JudgeEndpoint(Section):
-    base_url: Name = Field(description="Address of an OpenAI-compatible endpoint, with its /v1.")
+    base_url: ApiUrl = Field(description="Address of an OpenAI-compatible endpoint, with its /v1.")
     model: Name = Field(description="Model to ask there.")
     api_key: Secret | None = Field(None, description="Key of the endpoint; none: no key.")
     headers: dict[str, Secret] = Field({}, description="Further headers of each request.")
@@ -321,6 +323,11 @@ def _agree(config: Config) -> None:
         "collector.grpc": config.collector.grpc,
         "exporters.prometheus.listen": config.exporters.prometheus.listen,
     }
+    for index, policy in enumerate(config.sampling.keep):
+        try:
+            compile_when(policy.when or "error")
+        except ConfigError as error:
+            faults += (f"sampling.keep.{index}.when: {fault}" for fault in error.faults)
     taken: dict[str, str] = {}
     for key, address in listening.items():
         if address is None or address.endswith(":0"):

@@ -19,6 +19,7 @@ _ALLOWED = {
     "path_type": "a path",
     "greater_than": "a number above {gt}",
     "greater_than_equal": "a number from {ge}",
+    "less_than_equal": "a number up to {le}",
     "too_long": "at most {max_length} entries",
     "string_pattern_mismatch": "text that matches {pattern}",
     "literal_error": "{expected}",
@@ -124,7 +125,7 @@ def _walk(model: type[BaseModel], path: Sequence[int | str]) -> Iterator[tuple[A
 
 def _secret(model: type[BaseModel], path: Sequence[int | str]) -> bool:
     """Whether the value may be a secret, by its type or by where users put keys."""
-    if "options" in path or "url" in path:
+    if any(part == "options" or str(part).endswith("url") for part in path):
         return True
     return any(SecretStr in _models(annotation) for _, annotation in _walk(model, path))
 

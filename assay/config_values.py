@@ -109,6 +109,15 @@ def _store_url(value: str) -> str:
     return value
 
 
+def _api_url(value: str) -> str:
+    parts = urlsplit(value.strip())
+    if parts.scheme not in ("http", "https") or not parts.hostname or parts.query or parts.fragment:
+        raise ValueError("a url such as https://host/v1, without ? and #")
+    if "@" in parts.netloc:
+        raise ValueError("a url without a user or key in it")
+    return value.strip().rstrip("/").removesuffix("/chat/completions").rstrip("/")
+
+
 def _regex(value: str) -> str:
     try:
         re.compile(value)
@@ -135,6 +144,8 @@ Secret = Annotated[SecretStr, BeforeValidator(_secret)]
 """Text that is shown nowhere."""
 StoreUrl = Annotated[str, AfterValidator(_store_url)]
 """A local folder or an object store."""
+ApiUrl = Annotated[str, AfterValidator(_api_url)]
+"""Base of an HTTP API, without a slash at its end and without /chat/completions."""
 Regex = Annotated[str, AfterValidator(_regex)]
 """A Python regular expression."""
 Name = Annotated[str, StringConstraints(strip_whitespace=True, min_length=1)]
