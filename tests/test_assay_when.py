@@ -143,10 +143,9 @@ def test_any_text_compiles_or_is_a_config_error(text: str) -> None:
     assert test(TURN) in (True, False)
 
 
-FRAGMENTS = st.sampled_from(
-    "error latency 3 'a' ( ) and or not in < == len( [ ] , labels.x usage.cost documents query "
-    "- True ground_truth .".split()
-)
+NAMES = ["error", "latency", "labels.x", "usage.cost", "documents", "query", "ground_truth"]
+SYMBOLS = ["(", ")", "and", "or", "not", "in", "<", "==", "len(", "[", "]", ",", "-", "."]
+FRAGMENTS = st.sampled_from([*NAMES, *SYMBOLS, "3", "'a'", "True"])
 
 
 @given(st.lists(FRAGMENTS, max_size=12))
