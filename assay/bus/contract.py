@@ -87,7 +87,12 @@ class Consumer(Protocol):
     async def stop(self) -> None:
         """Leave the group. Safe twice and without start; commits nothing."""
 
-    async def poll(self, *, max_records: int = 500, timeout: float = 1.0) -> list[Record]:
+    async def poll(
+        self,
+        *,
+        max_records: int = 500,
+        timeout: float = 1.0,  # noqa: ASYNC109 - running out of time gives an empty answer
+    ) -> list[Record]:
         """The next records that are not done, in order within a partition; empty on timeout.
 
         Returns as soon as there is a record. A record is delivered once a session. A partition
@@ -140,11 +145,13 @@ class Bus(Protocol):
         group: str,
         topics: Sequence[str],
         *,
+        state_ttl: float | None = None,
         on_assigned: Assigned | None = None,
         on_revoked: Revoked | None = None,
     ) -> Consumer:
         """A new member of `group`. All `topics` have the same number of partitions; the group's
-        assignment, state, pause and clock are by partition number over all of them."""
+        assignment, state, pause and clock are by partition number over all of them. A state value
+        that was not written for `state_ttl` seconds is forgotten; without it, values stay."""
 
     def read(
         self, topic: str, *, since: int | None = None, follow: bool = False
