@@ -44,6 +44,7 @@ class Intake:
         self._head_ratio = config.sampling.head_ratio
         self._max_pending = PENDING_REQUESTS * config.collector.max_request
         self._pending = 0
+        self._requests = series.instrument(registry, series.REQUESTS)
         self._accepted = series.instrument(registry, series.ACCEPTED)
         self._dropped = series.instrument(registry, series.DROPPED)
         self._unsampled = series.instrument(registry, series.UNSAMPLED_TRACES)
@@ -89,6 +90,10 @@ class Intake:
             sum(rejected.values()),
             ", ".join(f"{count} {reason}" for reason, count in rejected.items()),
         )
+
+    def answered(self, door: Literal["http", "grpc"], signal: Signal, outcome: str) -> None:
+        """Count an answer: `outcome` is accepted, partial, or the reason of a refusal."""
+        self._requests.labels(door, signal, outcome).inc()
 
 
 def _from_json(signal: Literal["traces", "logs"], body: bytes, unreadable: Counter[str]) -> bytes:
