@@ -12,6 +12,8 @@ import msgspec
 from assay.errors import Permanent
 
 PLAIN, LZ4 = 0, 1
+ACCELERATION = 4
+"""Of LZ4: on spans a fifth larger than at 1 and twice as fast."""
 COMPRESS_FROM = 512
 """Bytes; shorter values gain nothing."""
 
@@ -41,7 +43,7 @@ def decode_headers(data: bytes | None) -> dict[str, str]:
 def pack(value: bytes) -> tuple[int, bytes]:
     """The value as stored, and the codec that reads it."""
     if len(value) >= COMPRESS_FROM:
-        packed = lz4.block.compress(value)
+        packed = lz4.block.compress(value, mode="fast", acceleration=ACCELERATION)
         if len(packed) < len(value) * 0.9:
             return LZ4, packed
     return PLAIN, value
@@ -68,7 +70,7 @@ def record_crc(
 
 
 def text_crc(*parts: object) -> int:
-    """The CRC of a row of `progress` or `state`."""
+    """The CRC of a row of the other tables."""
     crc = 0
     for part in parts:
         data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")

@@ -2,15 +2,15 @@
 
 Tables. `partitions` has a row for each partition of a topic: the offsets kept are `first` up to
 `next`, without holes. Its row 0 counts the transactions, in `next`. The id of a record is its
-partition's id times 2^40 plus its offset. Rows of `records`, `progress` and `state` carry a CRC of
-what they say, since SQLite itself notices only some kinds of damage.
+partition's id times 2^40 plus its offset. Rows carry a CRC of what they say, since SQLite itself
+notices only some kinds of damage.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import closing, contextmanager
+from contextlib import contextmanager
 from pathlib import Path
 
 from assay.errors import AssayError, Permanent, Retryable
@@ -18,14 +18,17 @@ from assay.errors import AssayError, Permanent, Retryable
 APPLICATION_ID = 0x41534159
 VERSION = 1
 PAGE_SIZE = 16384
+CHECKPOINT_PAGES = 4096
+"""The write-ahead log is copied into the file when it holds this many pages (64 MiB)."""
 OFFSET_BITS = 40
 
 SCHEMA = """
 CREATE TABLE partitions (
     id INTEGER PRIMARY KEY, topic TEXT NOT NULL, partition INTEGER NOT NULL,
-    first INTEGER NOT NULL, next INTEGER NOT NULL, timestamp INTEGER NOT NULL
+    first INTEGER NOT NULL, next INTEGER NOT NULL, timestamp INTEGER NOT NULL,
+    crc INTEGER NOT NULL
 );
-INSERT INTO partitions VALUES (0, '', 0, 0, 0, 0);
+INSERT INTO partitions VALUES (0, '', 0, 0, 0, 0, 0);
 CREATE TABLE records (
     id INTEGER PRIMARY KEY, timestamp INTEGER NOT NULL, codec INTEGER NOT NULL,
     crc INTEGER NOT NULL, key BLOB, headers BLOB, value BLOB NOT NULL
@@ -62,15 +65,18 @@ _READ_FAULTS = {sqlite3.SQLITE_IOERR_SHORT_READ, sqlite3.SQLITE_IOERR_CORRUPTFS}
 def damaged(path: Path, what: str) -> Permanent:
     """The error for a file that does not hold what was written to it."""
     return Permanent(
-        f"{path} is damaged ({what}). Stop Assay, then restore the data folder from a backup, or "
-        f"move {path.name} and its neighbours {path.name}-wal and {path.name}-shm away to start "
-        "empty; `sqlite3 FILE .recover` may save what is left of it"
+        f"{path} is damaged ({what}). Stop Assay, then restore the whole data folder from a backup "
+        f"or, to start empty, move every file {path.stem}.* away; `sqlite3 FILE .recover` may save "
+        "what is left"
     )
 
 
 def translate(error: sqlite3.Error, path: Path) -> AssayError:
     """What an error of SQLite means here."""
-    code = getattr(error, "sqlite_errorcode", sqlite3.SQLITE_ERROR)
+    code = getattr(error, "sqlite_errorcode", None)
+    if code is None:  # raised by Python's module itself
+        unreadable = isinstance(error, sqlite3.OperationalError)  # text that is no UTF-8
+        return damaged(path, str(error)) if unreadable else Permanent(f"{path}: {error}")
     if code in _READ_FAULTS or code & 0xFF in _DAMAGE:
         return damaged(path, str(error))
     if code & 0xFF in _RETRYABLE:
@@ -109,10 +115,11 @@ def open_database(path: Path) -> sqlite3.Connection:
     Raises `Permanent` for a file that is not ours, of another version, or damaged.
     """
     with mapped(path):
+        path.touch(mode=0o600)
         connection = connect(path)
         try:
             if _scalar(connection, "PRAGMA page_count") == 0:
-                _create(connection)
+                _create(connection, path)
             _check(connection, path)
         except BaseException:
             connection.close()
@@ -120,10 +127,12 @@ def open_database(path: Path) -> sqlite3.Connection:
     return connection
 
 
-def _create(connection: sqlite3.Connection) -> None:
+def _create(connection: sqlite3.Connection, path: Path) -> None:
     connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
     connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
-    connection.execute("PRAGMA journal_mode = WAL")
+    (mode,) = connection.execute("PRAGMA journal_mode = WAL").fetchone()
+    if mode != "wal":
+        raise Permanent(f"the file system of {path.parent} cannot hold the log: set data_dir")
     connection.executescript(
         f"BEGIN; PRAGMA application_id = {APPLICATION_ID}; PRAGMA user_version = {VERSION};"
         f"{SCHEMA} COMMIT;"
@@ -139,19 +148,21 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
             f"{path} has layout {version} and this Assay reads layout {VERSION}: start the Assay "
             "that wrote it, or set another data_dir"
         )
-    connection.execute("PRAGMA wal_autocheckpoint = 0")
+    connection.execute(f"PRAGMA wal_autocheckpoint = {CHECKPOINT_PAGES}")
     checkpoint(connection)
     expected = _scalar(connection, "PRAGMA page_count") * _scalar(connection, "PRAGMA page_size")
     if path.stat().st_size < expected:
         raise damaged(path, f"{path.stat().st_size} bytes of {expected} are there")
+    for table in ("partitions", "progress", "state"):  # a lost row of these would pass unnoticed
+        (verdict,) = connection.execute(f"PRAGMA integrity_check({table})").fetchone()
+        if verdict != "ok":
+            raise damaged(path, str(verdict))
 
 
-def checkpoint(connection: sqlite3.Connection, mode: str = "TRUNCATE") -> None:
-    """Move what the write-ahead log holds into the file itself."""
-    with closing(connection.execute(f"PRAGMA wal_checkpoint({mode})")) as cursor:
-        cursor.fetchall()
+def checkpoint(connection: sqlite3.Connection) -> None:
+    """Copy what the write-ahead log holds into the file, and make the log empty."""
+    connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchall()
 
 
 def _scalar(connection: sqlite3.Connection, statement: str) -> int:
-    with closing(connection.execute(statement)) as cursor:
-        return int(cursor.fetchone()[0])
+    return int(connection.execute(statement).fetchone()[0])

@@ -78,6 +78,7 @@ class EmbeddedBus:
         self._log = Log(data_dir, topics, wall)
         self._writer = Writer(self._log, max_size, self._wake)
         self._wakers: set[asyncio.Event] = set()
+        self._lifecycle = asyncio.Lock()
         self._readers: ThreadPoolExecutor | None = None
 
     async def start(self) -> None:
@@ -86,24 +87,26 @@ class EmbeddedBus:
         Raises `Permanent` when another process owns the folder, and when the file in it is damaged
         or not ours.
         """
-        self._owner.acquire()
-        try:
-            await asyncio.to_thread(self._log.open)
-        except BaseException:
-            self._owner.release()
-            raise
-        self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-bus-reader")
-        self._writer.start()
+        async with self._lifecycle:
+            self._owner.acquire()
+            try:
+                await asyncio.to_thread(self._log.open)
+            except BaseException:
+                self._owner.release()
+                raise
+            self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-bus-reader")
+            self._writer.start()
 
     async def stop(self) -> None:
         """Finish what was accepted, then close. Safe twice and without start."""
-        await self._writer.stop()
-        readers, self._readers = self._readers, None
-        if readers is not None:
-            await asyncio.to_thread(readers.shutdown)
-            await asyncio.to_thread(self._log.close)
-        self._owner.release()
-        self._wake()
+        async with self._lifecycle:
+            await self._writer.stop()
+            readers, self._readers = self._readers, None
+            if readers is not None:
+                await asyncio.to_thread(readers.shutdown)
+                await asyncio.to_thread(self._log.close)
+            self._owner.release()
+            self._wake()
 
     async def publish(self, records: Sequence[Outgoing]) -> None:
         """See `contract.Bus.publish`. Raises `Permanent` for a record that can never be written."""
@@ -240,9 +243,7 @@ class EmbeddedBus:
                     if id == partition.id:
                         behind = progress.undone(partition.first, partition.next)
                         lag[group] = lag.get(group, 0) + behind
-                first = log.read(partition, partition.first, max_records=1, max_bytes=1)
-                if first and (not oldest or first[0].timestamp < oldest):
-                    oldest = first[0].timestamp
+                oldest = min(filter(None, (oldest, log.oldest(partition))), default=0)
             topics[topic.name] = TopicStats(
                 records=sum(p.next - p.first for p in partitions),
                 oldest=oldest,

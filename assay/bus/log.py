@@ -32,8 +32,8 @@ from assay.bus.database import (
 from assay.bus.progress import Progress
 from assay.errors import Permanent
 
-CHECKPOINT_BYTES = 64 * 2**20
-"""The write-ahead log is emptied into the file when it has grown to this."""
+MAX_WAL = 256 * 2**20
+"""Bytes that the write-ahead log may take on disk where readers kept it from being reused."""
 READERS = 2
 
 
@@ -120,6 +120,7 @@ class Log:
     def open(self) -> None:
         """Open or make the file. Raises `Permanent` when it is not ours or damaged."""
         self._connection = open_database(self.path)
+        self.members.clear()
         try:
             with mapped(self.path):
                 self._load_partitions()
@@ -154,6 +155,9 @@ class Log:
 
     def _load_partitions(self) -> None:
         rows = self.connection.execute("SELECT * FROM partitions").fetchall()
+        for row in rows:
+            if row[0] and row[6] != codec.text_crc(*row[:6]):
+                raise damaged(self.path, "the list of partitions is not as written")
         known = {(row[1], row[2]): row for row in rows if row[0]}
         top = max(row[0] for row in rows)
         self._sequence = next(row[4] for row in rows if not row[0])
@@ -170,9 +174,13 @@ class Log:
                 if row is None:
                     top += 1
                     row = (top, topic.name, number, 0, 0, 0)
-                    self.connection.execute("INSERT INTO partitions VALUES (?, ?, ?, ?, ?, ?)", row)
-                partition = Partition(row[0], topic, number, row[3], row[4], row[5])
-                self.partitions[topic.name, number] = partition
+                    self.connection.execute(
+                        "INSERT INTO partitions VALUES (?, ?, ?, ?, ?, ?, ?)",
+                        (*row, codec.text_crc(*row)),
+                    )
+                self.partitions[topic.name, number] = Partition(
+                    row[0], topic, number, row[3], row[4], row[5]
+                )
 
     def _load_progress(self) -> None:
         for name, id, next_offset, beyond, seen, crc in self.connection.execute(
@@ -200,11 +208,10 @@ class Log:
                 )
 
     def _check_mark(self) -> None:
-        # SQLite silently drops the end of a damaged write-ahead log. The mark, written without a
-        # sync after each commit, is a lower bound of what was confirmed: less must not be there.
-        self._mark = os.open(
-            self.path.with_name("bus.mark"), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600
-        )
+        # SQLite silently drops the end of a damaged write-ahead log, and a lost file is made anew.
+        # The mark, written after each commit, is a lower bound of what was confirmed.
+        mark = self.path.with_suffix(".mark")
+        self._mark = os.open(mark, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         data = os.pread(self._mark, 12, 0)
         if len(data) == 12:
             sequence, crc = struct.unpack("<qI", data)
@@ -266,10 +273,8 @@ class Log:
             progress = self._advanced(transactions, timestamp)
             with self.transaction() as connection:
                 connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", records)
-                connection.executemany(
-                    "UPDATE partitions SET next = ?, timestamp = ? WHERE id = ?",
-                    [(end, timestamp, partition.id) for partition, end in ends.items()],
-                )
+                for partition, end in ends.items():
+                    write_partition(connection, partition, partition.first, end, timestamp)
                 self.write_progress(connection, progress)
                 for transaction in transactions:
                     for keep in transaction.keeps:
@@ -344,7 +349,7 @@ class Log:
         with mapped(self.path):
             self.used = (self.pragma("page_count") - self.pragma("freelist_count")) * PAGE_SIZE
             wal = self.path.with_name(self.path.name + "-wal")
-            if wal.stat().st_size >= CHECKPOINT_BYTES:
+            if wal.stat().st_size > MAX_WAL:
                 checkpoint(self.connection)
 
     def file_bytes(self) -> int:
@@ -387,19 +392,30 @@ class Log:
     def seek(self, partition: Partition, since: int) -> int:
         """The first offset whose record is stamped `since` (ms) or later."""
         low, high = partition.first, partition.next
-        with self._reader() as connection:
-            while low < high:
-                middle = (low + high) // 2
-                row = connection.execute(
-                    "SELECT timestamp FROM records WHERE id = ?", (partition.base + middle,)
-                ).fetchone()
-                if row is None:
-                    self._check_deleted(connection, partition, middle, middle + 1)
-                if row is None or row[0] < since:
-                    low = middle + 1
-                else:
-                    high = middle
+        while low < high:
+            middle = (low + high) // 2
+            stamp = self.timestamp(partition, middle)
+            if stamp is None or stamp < since:
+                low = middle + 1
+            else:
+                high = middle
         return low
+
+    def timestamp(self, partition: Partition, offset: int) -> int | None:
+        """The timestamp of a record before `next`; none where retention deleted it."""
+        with self._reader() as connection:
+            row = connection.execute(
+                "SELECT timestamp FROM records WHERE id = ?", (partition.base + offset,)
+            ).fetchone()
+            if row is None:
+                self._check_deleted(connection, partition, offset, offset + 1)
+                return None
+            return int(row[0])
+
+    def oldest(self, partition: Partition) -> int | None:
+        """The timestamp of the oldest record; none without one."""
+        first = partition.first
+        return self.timestamp(partition, first) if first < partition.next else None
 
     def _check_deleted(
         self, connection: sqlite3.Connection, partition: Partition, start: int, end: int
@@ -452,6 +468,21 @@ class Log:
             value,
             codec.decode_headers(headers),
         )
+
+
+def write_partition(
+    connection: sqlite3.Connection,
+    partition: Partition,
+    first: int,
+    next_offset: int,
+    timestamp: int,
+) -> None:
+    """Write the row of `partitions`; the caller updates `partition` after the commit."""
+    row = (partition.id, partition.topic.name, partition.number, first, next_offset, timestamp)
+    connection.execute(
+        "UPDATE partitions SET first = ?, next = ?, timestamp = ?, crc = ? WHERE id = ?",
+        (first, next_offset, timestamp, codec.text_crc(*row), partition.id),
+    )
 
 
 def _place(partition: Partition, offset: int) -> str:

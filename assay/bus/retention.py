@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from assay.bus.database import PAGE_SIZE, mapped
-from assay.bus.log import Log, Partition
+from assay.bus.log import Log, Partition, write_partition
 
 logger = logging.getLogger(__name__)
 
@@ -28,8 +28,10 @@ def sweep(log: Log, max_size: int) -> None:
     """Delete what is past its retention, trim a log that is nearly full, give free space back."""
     now = log.horizon()
     for partition in log.partitions.values():
-        cut = log.seek(partition, now - int(partition.topic.retention * 1000))
-        if cut > partition.first:
+        since = now - int(partition.topic.retention * 1000)
+        stamp = log.oldest(partition)
+        if stamp is not None and stamp < since:
+            cut = log.seek(partition, since)
             _count_lost(log, partition, cut, now)
             _delete(log, partition, cut)
     if log.used > max_size * TRIM_ABOVE:
@@ -72,9 +74,9 @@ def _trim(log: Log, target: int) -> None:
             )
             cut = min(done, partition.next, partition.first + CHUNK)
             if cut > partition.first:
-                (record,) = log.read(partition, partition.first, max_records=1, max_bytes=1)
-                if oldest is None or record.timestamp < oldest[0]:
-                    oldest = (record.timestamp, partition, cut)
+                stamp = log.oldest(partition) or 0
+                if oldest is None or stamp < oldest[0]:
+                    oldest = (stamp, partition, cut)
         if oldest is None:
             return
         _delete(log, *oldest[1:])
@@ -94,9 +96,7 @@ def _delete(log: Log, partition: Partition, cut: int) -> None:
                 "DELETE FROM records WHERE id >= ? AND id < ?",
                 (partition.base + partition.first, partition.base + first),
             )
-            connection.execute(
-                "UPDATE partitions SET first = ? WHERE id = ?", (first, partition.id)
-            )
+            write_partition(connection, partition, first, partition.next, partition.timestamp)
             log.write_progress(connection, progress)
         partition.first = first
         log.progress.update(progress)
