@@ -270,7 +270,10 @@ def load(
         except (OSError, ValueError) as error:
             raise ConfigError([f"{path}: {error}"]) from error
     faults: list[str] = []
-    values = _expand({} if raw is None else raw, env, "", faults)
+    try:
+        values = _expand({} if raw is None else raw, env, "", faults)
+    except RecursionError:
+        raise ConfigError([f"{path}: an alias refers to the value that holds it"]) from None
     unset = {fault.split(":")[0] for fault in faults}
     wrong = {key.split(".")[0] for key in unset}
     try:

@@ -59,7 +59,8 @@ def _switch(value: Any) -> bool:
     return bool(value == "true")
 
 
-def _duration(value: Any) -> float:
+def seconds(value: Any) -> float:
+    """The seconds that a duration stands for. Raises ValueError."""
     number = _plain(value)
     if number is not None and number >= 0:
         return number
@@ -134,7 +135,7 @@ Ratio = Annotated[float, BeforeValidator(_ratio)]
 """A number from 0 to 1."""
 Switch = Annotated[bool, BeforeValidator(_switch)]
 """true or false."""
-Duration = Annotated[float, BeforeValidator(_duration)]
+Duration = Annotated[float, BeforeValidator(seconds)]
 """Seconds; written as 500ms, 6s, 10m, 3h, 90d or a number of seconds."""
 Size = Annotated[int, BeforeValidator(_size)]
 """Bytes; written as 512kB, 32MB, 1GiB or a number of bytes."""
