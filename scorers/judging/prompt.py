@@ -31,7 +31,6 @@ INPUTS = (
     "response",
     "context",
     "ground_truth",
-    "instruction",
     "history",
     "system",
     "tool_definitions",
