@@ -56,27 +56,29 @@ def parse_traces(
 ) -> ExportTraceServiceRequest:
     """The request in `body`. A span that cannot be read is left out and reported to `reject`.
 
-    Ids of a wrong length are kept as they are. Raises Permanent when the body is not a JSON object.
+    Ids of a wrong length are kept as they are. Raises Permanent when the body is no JSON
+    object with a list of resources.
     """
-    return ExportTraceServiceRequest(**_Reader(reject).message(_TRACES, _load(body), 0))
+    return ExportTraceServiceRequest(**_request(_TRACES, body, reject))
 
 
 def parse_logs(
     body: bytes, reject: Reject = lambda reason, count: None
 ) -> ExportLogsServiceRequest:
     """As `parse_traces`, for log records."""
-    return ExportLogsServiceRequest(**_Reader(reject).message(_LOGS, _load(body), 0))
+    return ExportLogsServiceRequest(**_request(_LOGS, body, reject))
 
 
-def _load(body: bytes) -> dict[str, Any]:
+def _request(fields: dict[str, _Field], body: bytes, reject: Reject) -> dict[str, Any]:
     try:
         # Undecodable bytes can only stand inside a text: the others keep their value.
         root = json.loads(body.decode("utf-8-sig", "replace"), strict=False)
     except (ValueError, RecursionError) as error:
         raise Permanent(f"the body is not JSON: {error}") from error
-    if not isinstance(root, dict):
-        raise Permanent("the body is not a JSON object")
-    return root
+    try:
+        return _Reader(reject).message(fields, root, 0)
+    except _Bad as error:
+        raise Permanent("the body is not an OTLP/JSON request") from error
 
 
 class _Reader:
