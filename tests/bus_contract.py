@@ -151,7 +151,7 @@ class BusContract:
             await consumer.stop()
 
     async def test_done_records_never_come_again(self, running):
-        """After a restart exactly the records that were not done come, in whatever order they were."""
+        """After a restart exactly the records come that were not done, whatever the order."""
         async with running() as bus:
             await bus.publish(outgoing("in", 50))
             consumer = bus.consumer("g", ["in"])

@@ -18,10 +18,12 @@ import msgspec
 
 from assay.bus import codec
 from assay.bus.contract import Assigned, Outgoing, Position, Record, Revoked, Topic
-from assay.bus.log import READERS, Append, Log, Partition, Transaction
+from assay.bus.log import Log
 from assay.bus.member import POLL_BYTES, Member
 from assay.bus.owner import Owner
+from assay.bus.reader import CONNECTIONS
 from assay.bus.retention import sweep
+from assay.bus.rows import Append, Partition, Transaction
 from assay.bus.topics import partition_of
 from assay.bus.writer import Writer
 from assay.errors import Permanent
@@ -94,7 +96,7 @@ class EmbeddedBus:
             except BaseException:
                 self._owner.release()
                 raise
-            self._readers = ThreadPoolExecutor(READERS, thread_name_prefix="assay-bus-reader")
+            self._readers = ThreadPoolExecutor(CONNECTIONS, thread_name_prefix="assay-bus-reader")
             self._writer.start()
 
     async def stop(self) -> None:
@@ -143,7 +145,7 @@ class EmbeddedBus:
         """See `contract.Bus.read`. With `since` and `follow`: from then on and without end."""
         partitions = [self._partition(topic, number) for number in range(self.partitions(topic))]
         positions = {
-            partition: await self._run(self._log.seek, partition, since)
+            partition: await self._run(self._log.reader.seek, partition, since)
             if since is not None
             else partition.next
             if follow
@@ -216,7 +218,7 @@ class EmbeddedBus:
         return appends
 
     def _read(self, partition: Partition, start: int, end: int) -> list[Record]:
-        return self._log.read(
+        return self._log.reader.read(
             partition, start, max_records=min(READ_RECORDS, end - start), max_bytes=POLL_BYTES
         )
 
@@ -243,7 +245,7 @@ class EmbeddedBus:
                     if id == partition.id:
                         behind = progress.undone(partition.first, partition.next)
                         lag[group] = lag.get(group, 0) + behind
-                oldest = min(filter(None, (oldest, log.oldest(partition))), default=0)
+                oldest = min(filter(None, (oldest, log.reader.oldest(partition))), default=0)
             topics[topic.name] = TopicStats(
                 records=sum(p.next - p.first for p in partitions),
                 oldest=oldest,

@@ -7,7 +7,8 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import Any
 
 from assay.bus.contract import Assigned, Outgoing, Position, Record, Revoked, StateChange
-from assay.bus.log import Advance, Append, Keep, Log, Partition, Transaction
+from assay.bus.log import Log
+from assay.bus.rows import Advance, Append, Keep, Partition, Transaction
 from assay.bus.writer import Writer
 from assay.errors import Permanent
 
@@ -74,7 +75,9 @@ class Member:
         self._wakers.add(self._wake)
         if self._on_assigned is not None:
             for number in sorted(self.assignment()):
-                state = await self._run(self._log.state, self._group, number)
+                state = await self._run(
+                    self._log.reader.state, self._group, number, self._log.horizon()
+                )
                 await self._on_assigned(number, state)
 
     async def stop(self) -> None:
@@ -210,7 +213,7 @@ class Member:
         found = []
         for index, cursor in enumerate(cursors):
             share = len(cursors) - index
-            records = self._log.read(
+            records = self._log.reader.read(
                 cursor.partition,
                 cursor.position,
                 max_records=-(-max_records // share),

@@ -7,7 +7,8 @@ from collections.abc import Iterator
 from contextlib import closing
 
 from assay.bus.database import PAGE_SIZE, mapped
-from assay.bus.log import Log, Partition, write_partition
+from assay.bus.log import Log
+from assay.bus.rows import Partition, write_partition, write_progress
 
 logger = logging.getLogger(__name__)
 
@@ -29,9 +30,9 @@ def sweep(log: Log, max_size: int) -> None:
     now = log.horizon()
     for partition in log.partitions.values():
         since = now - int(partition.topic.retention * 1000)
-        stamp = log.oldest(partition)
+        stamp = log.reader.oldest(partition)
         if stamp is not None and stamp < since:
-            cut = log.seek(partition, since)
+            cut = log.reader.seek(partition, since)
             _count_lost(log, partition, cut, now)
             _delete(log, partition, cut)
     if log.used > max_size * TRIM_ABOVE:
@@ -74,7 +75,7 @@ def _trim(log: Log, target: int) -> None:
             )
             cut = min(done, partition.next, partition.first + CHUNK)
             if cut > partition.first:
-                stamp = log.oldest(partition) or 0
+                stamp = log.reader.oldest(partition) or 0
                 if oldest is None or stamp < oldest[0]:
                     oldest = (stamp, partition, cut)
         if oldest is None:
@@ -97,7 +98,7 @@ def _delete(log: Log, partition: Partition, cut: int) -> None:
                 (partition.base + partition.first, partition.base + first),
             )
             write_partition(connection, partition, first, partition.next, partition.timestamp)
-            log.write_progress(connection, progress)
+            write_progress(connection, progress, log.seen)
         partition.first = first
         log.progress.update(progress)
         log.settle()

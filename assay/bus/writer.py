@@ -10,8 +10,9 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from assay.bus.log import Log, Transaction
+from assay.bus.log import Log
 from assay.bus.retention import sweep
+from assay.bus.rows import Transaction
 from assay.errors import Retryable
 
 logger = logging.getLogger(__name__)
@@ -50,6 +51,7 @@ class Writer:
         self._jobs: queue.SimpleQueue[_Job | None] = queue.SimpleQueue()
         self._waiting = 0
         self._fault: str | None = None
+        self._swept = time.monotonic()
         self._loop: asyncio.AbstractEventLoop | None = None
         self._thread: threading.Thread | None = None
 
@@ -96,15 +98,16 @@ class Writer:
     # In the thread
 
     def _run(self) -> None:
-        swept = time.monotonic()
         going = True
         while going:
             jobs = self._next_jobs()
             going = None not in jobs
             self._execute([job for job in jobs if job is not None])
-            if time.monotonic() - swept >= SWEEP_SECONDS:
-                self._sweep()
-                swept = time.monotonic()
+            _, error = _outcome(self._keep_house)
+            fault = None if error is None else str(error)
+            if fault is not None and fault != self._fault:
+                logger.error("the log cannot be kept in order: %s", fault)
+            self._fault = fault
 
     def _next_jobs(self) -> list[_Job | None]:
         """What waits, up to about `MAX_BATCH`; none comes last."""
@@ -130,12 +133,12 @@ class Writer:
             if job.call is not None:
                 self._report([(job, *_outcome(job.call))])
 
-    def _sweep(self) -> None:
-        _, error = _outcome(lambda: sweep(self._log, self._max_size))
-        text = None if error is None else str(error)
-        if text is not None and text != self._fault:
-            logger.error("retention failed: %s", text)
-        self._fault = text
+    def _keep_house(self) -> None:
+        """What no caller waits for; it is tried again with the next batch."""
+        self._log.settle()
+        if time.monotonic() - self._swept >= SWEEP_SECONDS:
+            self._swept = time.monotonic()
+            sweep(self._log, self._max_size)
 
     def _report(self, results: list[tuple[_Job, Any, BaseException | None]]) -> None:
         assert self._loop is not None
