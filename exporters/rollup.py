@@ -1,0 +1,225 @@
+"""From scores to sums: what happened to each series in each minute.
+
+The sums are exact per (stratum, weight), so that every estimator the exporters use can be had from
+them, and they add up in any order over any number of replicas. Entries of a backfill and of a
+conversation's later revisions never enter.
+"""
+
+from __future__ import annotations
+
+import zlib
+from bisect import bisect_left
+from collections.abc import Callable, Collection
+from functools import lru_cache
+
+import msgspec
+
+from assay import catalogue
+from assay.metric import Metric
+from assay.records import (
+    Group,
+    Kind,
+    Outcome,
+    OutcomeCount,
+    Rollup,
+    SeriesKey,
+    Subject,
+)
+from exporters.labels import label_text
+from exporters.sums import Cells, Outcomes, cell_of
+
+GROUPS = 32
+"""Conversation groups per hour."""
+MINUTE = 60 * 10**9
+MAX_VALUE = 1e100
+"""Larger values are out of range: their squares would not be finite."""
+MAX_WEIGHT = 1e9
+_BELOW_ONE = (-1.0, 0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.6, 0.7, 0.8, 0.9)
+DEFAULT_BOUNDS: tuple[float, ...] = (*_BELOW_ONE, 1.0, 2.0, 3.0, 4.0, 5.0, 10.0, 100.0, 1000.0)
+
+Contract = Callable[[str, str, Subject], Metric | None]
+"""The contract of a metric as an engine answers it about a subject; none when it is unknown."""
+
+
+class Entry(msgspec.Struct, frozen=True, gc=False):
+    """What the sums need of a Score; decoding leaves the rest unread."""
+
+    metric: str
+    engine: str
+    subject: Subject = "response"
+    kind: Kind = "defect"
+    outcome: Outcome = "scored"
+    outcome_reason: str | None = None
+    value: float | None = None
+    passed: bool | None = None
+    weight: float = 1.0
+
+
+class Entries(msgspec.Struct, frozen=True):
+    """What the sums need of a TurnScores."""
+
+    trace_id: str
+    conversation_id: str | None = None
+    app: str = "unknown"
+    environment: str = ""
+    version: str = ""
+    model: str = ""
+    stratum: str = "base"
+    revision: int = 0
+    run: str = "live"
+    arrived_at: int = 0
+    scored_at: int = 0
+    scores: tuple[Entry, ...] = ()
+
+
+decode_entries = msgspec.json.Decoder(Entries).decode
+
+
+def bounds_of(metric: Metric | None) -> tuple[float, ...]:
+    """Upper bounds of the metric's histogram, without +Inf.
+
+    The catalogue's own; else one per level; else ten steps over the scale; else, for a metric that
+    is not in the catalogue or has no scale, DEFAULT_BOUNDS.
+    """
+    if metric is None:
+        return DEFAULT_BOUNDS
+    if metric.buckets:
+        return metric.buckets
+    if metric.levels:
+        return tuple(float(level) for level in sorted(metric.levels))
+    if metric.low is not None and metric.high is not None and metric.high > metric.low:
+        step = (metric.high - metric.low) / 10
+        return tuple(round(metric.low + i * step, 9) for i in range(11))
+    return DEFAULT_BOUNDS
+
+
+class _Series:
+    """The open sums of one series and minute."""
+
+    __slots__ = (
+        "bounds",
+        "cells",
+        "exemplars",
+        "freshness",
+        "groups",
+        "last",
+        "outcomes",
+        "scored",
+    )
+
+    def __init__(self, bounds: tuple[float, ...]) -> None:
+        self.bounds = bounds
+        self.cells: Cells = {}
+        self.outcomes: Outcomes = {}
+        self.groups: dict[int, Group] = {}
+        self.exemplars: dict[int, tuple[str, float, float]] = {}
+        self.last = 0.0
+        self.freshness = 0.0
+
+
+_Turn = tuple[str, str, str, str, int]
+_Asked = tuple[str, str, Kind, Subject]
+
+
+class Sums:
+    """Deltas that are being added up, from empty."""
+
+    def __init__(self, contract: Contract = catalogue.contract, labels: Collection[str] = ()):
+        """`labels`, of `model` and `version`, are those by which series are split."""
+        self._bounds = lru_cache(1024)(lambda *asked: bounds_of(contract(*asked)))
+        self._by_model = "model" in labels
+        self._by_version = "version" in labels
+        self._open: dict[_Turn, dict[_Asked, _Series]] = {}
+        self.entries = 0
+        """Entries that were added."""
+
+    def add(self, turn: Entries) -> None:
+        """Add the scores of one turn."""
+        if turn.run != "live" or turn.revision:
+            return
+        minute = turn.scored_at // MINUTE
+        series_of = self._series_of(turn, minute)
+        last = turn.scored_at / 1e9
+        freshness = max(0, turn.scored_at - turn.arrived_at) / 1e9 if turn.arrived_at else 0.0
+        trace_id, stratum = turn.trace_id, turn.stratum
+        group_index = zlib.crc32((turn.conversation_id or trace_id).encode()) % GROUPS
+        for entry in turn.scores:
+            asked = (entry.metric, entry.engine, entry.kind, entry.subject)
+            series = series_of.get(asked)
+            if series is None:
+                bounds = self._bounds(entry.metric, entry.engine, entry.subject)
+                series = series_of[asked] = _Series(bounds)
+            if last > series.last:
+                series.last = last
+            if freshness > series.freshness:
+                series.freshness = freshness
+            weight, value, passed = entry.weight, entry.value, entry.passed
+            if not 0 < weight <= MAX_WEIGHT or (
+                value is not None and not -MAX_VALUE <= value <= MAX_VALUE
+            ):
+                _count(series.outcomes, "error", "out_of_range", 0.0)
+                continue
+            if entry.outcome != "scored":
+                _count(series.outcomes, entry.outcome, entry.outcome_reason or "", weight)
+                continue
+            _count(series.outcomes, "scored", "", weight)
+            cell = series.cells.get((stratum, weight)) or cell_of(series.cells, stratum, weight)
+            if value is not None:
+                cell.n += 1
+                cell.total += value
+                cell.squares += value * value
+                bucket = bisect_left(series.bounds, value)
+                if not cell.buckets:
+                    cell.buckets = [0] * (len(series.bounds) + 1)
+                cell.buckets[bucket] += 1
+                series.exemplars[bucket] = (trace_id, value, last)
+            if passed is not None:
+                group = series.groups.get(group_index)
+                if group is None:
+                    group = series.groups[group_index] = Group(group_index)
+                cell.judged += 1
+                group.n += 1
+                group.weight += weight
+                if not passed:
+                    cell.defects += 1
+                    group.defects += weight
+        self.entries += len(turn.scores)
+
+    def rollups(self) -> list[Rollup]:
+        """What was added, as deltas."""
+        return [
+            Rollup(
+                key=SeriesKey(app, environment, metric, engine, kind, subject, model, version),
+                minute=minute,
+                cells=list(series.cells.values()),
+                outcomes=list(series.outcomes.values()),
+                groups=list(series.groups.values()),
+                exemplars=series.exemplars,
+                last_scored=series.last,
+                max_freshness=series.freshness,
+            )
+            for (app, environment, model, version, minute), asked in self._open.items()
+            for (metric, engine, kind, subject), series in asked.items()
+        ]
+
+    def _series_of(self, turn: Entries, minute: int) -> dict[_Asked, _Series]:
+        """The open series of the turn's labels and minute."""
+        key = (
+            label_text(turn.app),
+            label_text(turn.environment),
+            label_text(turn.model) if self._by_model else "",
+            label_text(turn.version) if self._by_version else "",
+            minute,
+        )
+        series = self._open.get(key)
+        if series is None:
+            series = self._open[key] = {}
+        return series
+
+
+def _count(outcomes: Outcomes, outcome: Outcome, reason: str, weight: float) -> None:
+    count = outcomes.get((outcome, reason))
+    if count is None:
+        count = outcomes[outcome, reason] = OutcomeCount(outcome, reason)
+    count.n += 1
+    count.weight += weight
