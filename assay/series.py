@@ -225,3 +225,94 @@ UNSAMPLED_TRACES = Row(
     "assay_unsampled_traces_total",
     "Traces that head sampling dropped, counted by their root spans.",
 )
+
+# The stream.
+BUS_BYTES = Row(
+    Gauge,
+    "assay_bus_bytes",
+    "Bytes of the embedded log: in use, on disk, and most allowed.",
+    ("kind",),
+    unit="bytes",
+)
+BUS_LAG = Row(
+    Gauge,
+    "assay_bus_lag_records",
+    "Records of a topic that a group has not finished.",
+    ("topic", "group"),
+)
+BUS_AGE = Row(
+    Gauge,
+    "assay_bus_oldest_seconds",
+    "Age of the oldest record that a topic keeps.",
+    ("topic",),
+    unit="seconds",
+)
+BUS_LOST = Row(
+    Gauge,
+    "assay_bus_lost_records",
+    "Records deleted by age before a group had finished them, since the start.",
+    ("topic", "group"),
+)
+
+# Assembly.
+OPEN_TRACES = Row(Gauge, "assay_open_traces", "Traces that are not complete yet.")
+OPEN_TRACE_BYTES = Row(
+    Gauge, "assay_open_trace_bytes", "Bytes held for traces that are not complete.", unit="bytes"
+)
+ASSEMBLED_ITEMS = Row(
+    Counter,
+    "assay_assembled_items_total",
+    "Spans and log records that the assembler has read, whatever became of them.",
+    ("signal",),
+)
+LATE_SPANS = Row(
+    Counter,
+    "assay_late_spans_total",
+    "Spans and log records that came after their trace was closed, and were left out.",
+    ("signal",),
+)
+DUPLICATE_SPANS = Row(
+    Counter,
+    "assay_duplicate_spans_total",
+    "Spans and log records that were there already, and were left out.",
+    ("signal",),
+)
+CUT_SPANS = Row(
+    Counter,
+    "assay_cut_spans_total",
+    "Spans and log records that were left out because their trace was too large.",
+    ("signal",),
+)
+CLOSED_TRACES = Row(
+    Counter,
+    "assay_closed_traces_total",
+    "Traces that were closed, by why: settled, idle, max_age or memory.",
+    ("ending",),
+)
+ASSEMBLED_TURNS = Row(
+    Counter,
+    "assay_assembled_turns_total",
+    "Turns that were read from traces, by the decision of tail sampling: kept or sampled_out.",
+    ("decision",),
+)
+ORPHAN_TURNS = Row(
+    Counter, "assay_orphan_turns_total", "Turns whose trace has no root: it never came."
+)
+TRUNCATED_TURNS = Row(
+    Counter, "assay_truncated_turns_total", "Turns of which spans or text were cut at a bound."
+)
+UNREADABLE_SPANS = Row(
+    Counter,
+    "assay_unreadable_spans_total",
+    "Spans of model calls without readable content, by layout.",
+    ("layout",),
+)
+ASSEMBLY_DEAD_LETTERS = Row(
+    Counter,
+    "assay_assembly_dead_letters_total",
+    "Records and traces that the assembler could not read, by reason.",
+    ("reason",),
+)
+ASSEMBLY_RETRIES = Row(
+    Counter, "assay_assembly_retries_total", "Attempts of the assembler that failed for now."
+)

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import msgspec
 
-from assay.records import Message, Turn
+from assay.records import Message, Turn, encode
 
 MARK = "\n[... {} characters cut ...]\n"
 """Stands where the middle of a text was."""
+SHORTEST = 1000
+"""No text is cut shorter than to about half of this."""
+MAX_ITEMS = 20
 
 _NAMES: dict[type[msgspec.Struct], tuple[str, ...]] = {
     Turn: (
@@ -71,3 +75,42 @@ def cut(text: str, limit: int) -> str:
 def mend(text: str) -> str:
     """`text` with lone surrogate halves, which no encoding holds, as U+FFFD."""
     return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
+
+
+def fit(turn: Turn, max_text: int) -> tuple[Turn, bytes]:
+    """The turn with no text longer than `max_text`, and its JSON in about 4 x `max_text` bytes.
+
+    Long texts lose their middle; while the whole is too large, further ones do; and if that does
+    not help, only the `MAX_ITEMS` latest messages and first documents and calls stay. What is cut
+    is marked, and so is the turn.
+    """
+    value = _encode(turn)
+    if len(value) <= max_text:
+        return turn, value
+    limit = max_text
+    whole = turn
+    while True:
+        turn = map_texts(whole, partial(cut, limit=limit))
+        if turn is not whole:
+            turn = msgspec.structs.replace(turn, truncated=True)
+            value = _encode(turn)
+        if len(value) <= 4 * max_text:
+            return turn, value
+        if limit < SHORTEST:
+            turn = msgspec.structs.replace(
+                turn,
+                messages=turn.messages[-MAX_ITEMS:],
+                documents=turn.documents[:MAX_ITEMS],
+                tool_calls=turn.tool_calls[:MAX_ITEMS],
+                tool_definitions=turn.tool_definitions[:MAX_ITEMS],
+                truncated=True,
+            )
+            return turn, _encode(turn)
+        limit //= 2
+
+
+def _encode(turn: Turn) -> bytes:
+    try:
+        return encode(turn)
+    except UnicodeEncodeError:
+        return encode(map_texts(turn, mend))
