@@ -70,11 +70,11 @@ class Windows:
 
     def restore(self, state: Mapping[str, bytes]) -> None:
         """Take up what was committed. Raises msgspec.DecodeError when it is not ours."""
-        for key in state:
-            if key.startswith("s/"):
-                for kept in _unpack_series(state[key]):
-                    self._insert(kept.number, kept.key, kept.totals)
-                    self.labels.learn(kept.key)
+        known = [k for key in state if key.startswith("s/") for k in _unpack_series(state[key])]
+        # In the order of their first coming, so that sums over series round as they did before.
+        for kept in sorted(known, key=lambda kept: kept.number):
+            self._insert(kept.number, kept.key, kept.totals)
+            self.labels.learn(kept.key)
         numbers = {series.number: series for series in self.series.values()}
         for key, value in state.items():
             kind, _, rest = key.partition("/")
