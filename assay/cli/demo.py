@@ -6,6 +6,7 @@ and the model calls. Times are made up to lie in the past, so that nothing has t
 
 from __future__ import annotations
 
+import contextlib
 import json
 import random
 import subprocess
@@ -26,6 +27,8 @@ from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, set_span_i
 from rich.console import Console
 
 from assay.cli.shop import KINDS, ORDER_TOOL, SYSTEM, Exchange
+from assay.cli.source import find_running
+from assay.config import Config
 from assay.errors import Permanent
 
 MODEL = "gpt-4o-mini"
@@ -34,25 +37,28 @@ START_TIMEOUT = 20.0
 
 
 def run(
+    config: Config,
+    path: Path | None,
     *,
-    endpoint: str,
-    api_key: str | None,
+    endpoint: str | None,
     rate: float,
     conversations: int | None,
     mix: Mapping[str, float],
     seed: int,
     app: str,
-    config: Path | None,
 ) -> None:
-    """Send `conversations` (none: until interrupted) at `rate` a second to the door `endpoint`.
+    """Send `conversations` (none: until interrupted) at `rate` a second to the door `endpoint`
+    (none: that of the running agent, else of the settings read from `path`).
 
     Starts `assay up` beside it when nothing answers there, and ends it again afterwards. Raises
     Permanent when that does not come up.
     """
-    console = Console(stderr=True)
-    agent = None if answers(endpoint) else _start_agent(endpoint, config, console)
+    console = Console(stderr=True, highlight=False)
+    endpoint = (endpoint or _door(config)).rstrip("/")
+    agent = None if answers(endpoint) else _start_agent(endpoint, path, console)
     provider = TracerProvider(resource=Resource.create({"service.name": app}))
-    headers = {"authorization": f"Bearer {api_key}"} if api_key else {}
+    keys = config.collector.api_keys
+    headers = {"authorization": f"Bearer {keys[0].get_secret_value()}"} if keys else {}
     exporter = OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces", headers=headers)
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=500))
     sent = dict.fromkeys(KINDS, 0)
@@ -67,8 +73,16 @@ def run(
             "Sent " + ", ".join(f"{count} {kind}" for kind, count in sent.items() if count)
         )
         if agent is not None:
-            agent.terminate()
-            agent.wait()
+            _end_agent(agent, config, console)
+
+
+def _door(config: Config) -> str:
+    running = find_running(config)
+    if running is not None and running.http is not None:
+        return running.http
+    if config.collector.http is None:
+        raise Permanent("collector.http is off: name a door with --endpoint")
+    return f"http{'s' if config.collector.tls else ''}://{config.collector.http}"
 
 
 def answers(endpoint: str) -> bool:
@@ -97,6 +111,14 @@ def _start_agent(endpoint: str, config: Path | None, console: Console) -> subpro
     agent.terminate()
     agent.wait()
     raise Permanent(f"`assay up` did not open {endpoint}: see its messages above")
+
+
+def _end_agent(agent: subprocess.Popen[bytes], config: Config, console: Console) -> None:
+    console.print(f"Scoring what was sent, for {config.assembly.settle + 2:.0f} s.")
+    with contextlib.suppress(KeyboardInterrupt):
+        time.sleep(config.assembly.settle + 2)
+    agent.terminate()
+    agent.wait()
 
 
 def _send(

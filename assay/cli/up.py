@@ -1,0 +1,206 @@
+"""`assay up`: the whole agent in one process.
+
+`run` builds the stages against the flow of the data, from what leaves to what comes in, so that
+each finds the next one ready; the doors open last. It stops them the other way round: the doors
+close first, then each stage commits what it has.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import functools
+import logging
+import os
+import signal
+import sys
+from collections.abc import AsyncIterator, Callable, Mapping, Sequence
+from contextlib import AsyncExitStack
+from typing import Protocol, TypeVar
+
+import uvloop
+from fastapi import FastAPI
+from prometheus_client import CollectorRegistry
+
+from assay import __version__, catalogue
+from assay.api import add_api
+from assay.cli.source import RUNNING, Running, write_running
+from assay.cli.status import Status
+from assay.cli.wiring import make_data_folder, open_bus, open_store
+from assay.config import Config
+from assay.health import Check
+from assay.lookup import Lookup
+from assay.metric import Metric
+from assay.records import Subject
+from assay.serving import HttpServer
+from assay.telemetry import configure_logging, process_registry
+from collector.assembly import Assembler
+from collector.intake import Intake
+from collector.otlp_grpc import GrpcDoor
+from collector.otlp_http import HttpDoor
+from exporters.combiner import Combiner
+from exporters.owner import Configured, Owner
+from exporters.prometheus import router
+from exporters.rollup import Contract
+from exporters.stage import StageSeries
+from exporters.store_sink import StoreSink
+from scorers.plan import Plan
+from scorers.registry import resolve
+from scorers.worker import Worker
+
+log = logging.getLogger(__name__)
+
+
+class Part(Protocol):
+    """Something that runs. `stop` is safe twice and without `start`."""
+
+    async def start(self) -> None: ...
+
+    async def stop(self) -> None: ...
+
+
+P = TypeVar("P", bound=Part)
+
+
+def main(config: Config, *, verbose: bool) -> None:
+    """Run until SIGINT or SIGTERM; a second one ends the process at once."""
+    configure_logging(verbose=verbose)
+    uvloop.run(_until_signalled(config))
+
+
+async def _until_signalled(config: Config) -> None:
+    stop = asyncio.Event()
+    loop = asyncio.get_running_loop()
+
+    def stop_once(number: int) -> None:
+        loop.remove_signal_handler(number)
+        stop.set()
+
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stop_once, number)
+    async with run(config) as running:
+        _greet(config, running)
+        await stop.wait()
+        log.info("stopping: the doors close, and what came in is finished")
+    log.info("stopped")
+
+
+@contextlib.asynccontextmanager
+async def run(config: Config) -> AsyncIterator[Running]:
+    """The agent, running. Raises ConfigError or Permanent when it cannot start."""
+    plan = resolve(config)
+    make_data_folder(config.data_dir)
+    registry = process_registry()
+    checks: dict[str, Check] = {}
+    async with AsyncExitStack() as stack:
+        bus = await _started(stack, open_bus(config))
+        store = open_store(config)
+
+        shared = StageSeries(registry)
+        labels, contract = config.exporters.prometheus.labels, contract_of(plan)
+        owner = Owner(
+            bus,
+            shared,
+            registry,
+            configured=configured_by(plan),
+            contract=contract,
+            max_series=config.exporters.prometheus.max_series,
+        )
+        combiner = Combiner(bus, shared, registry, contract=contract, labels=labels)
+        for stage in (owner, combiner):
+            await _started(stack, stage)
+            checks[stage.name] = stage.health
+        if store is not None:
+            sink = await _started(stack, StoreSink(bus, shared, registry, store=store))
+            checks[sink.name] = sink.health
+
+        worker = await _started(stack, Worker(bus, plan, registry))
+        checks["local"] = worker.health
+        assembler = await _started(stack, Assembler(bus, config, registry))
+        checks["assembler"] = assembler.health
+
+        lookup = Lookup(bus, store)
+        facts: dict[str, str] = {"data_dir": str(config.data_dir)}
+        status = await _started(stack, Status(bus, registry, checks, facts))
+        server = await _started(stack, _server(config, registry, checks, lookup, status))
+        stack.push_async_callback(lookup.end_tails)
+        facts["api"] = server.address
+
+        intake = Intake(bus, config, registry)
+        http = grpc = None
+        if config.collector.grpc is not None:
+            grpc = await _started(stack, GrpcDoor(intake, config))
+            facts["grpc"] = _at(config.collector.grpc, grpc.port)
+        if config.collector.http is not None:
+            http = await _started(stack, HttpDoor(intake, config))
+            scheme = "https" if config.collector.tls else "http"
+            facts["http"] = f"{scheme}://{_at(config.collector.http, http.port)}"
+        running = Running(
+            pid=os.getpid(), api=facts["api"], http=facts.get("http"), grpc=facts.get("grpc")
+        )
+        write_running(config.data_dir, running)
+        stack.callback((config.data_dir / RUNNING).unlink, missing_ok=True)
+        yield running
+
+
+def configured_by(plan: Plan) -> Callable[[str], Sequence[Configured]]:
+    """What is asked of each turn of an app."""
+
+    @functools.lru_cache(1000)
+    def configured(app: str) -> Sequence[Configured]:
+        return tuple(
+            Configured(entry.metric.name, entry.engine, entry.metric.kind, entry.metric.subject)
+            for entry in plan.entries(app)
+        )
+
+    return configured
+
+
+def contract_of(plan: Plan) -> Contract:
+    """The contracts of the plan, users' own among them, and the catalogue's for the rest."""
+    entries = [*plan.base, *(entry for own in plan.apps.values() for entry in own)]
+    own = {(e.metric.name, e.engine, e.metric.subject): e.metric for e in entries}
+
+    def contract(name: str, engine: str, subject: Subject) -> Metric | None:
+        return own.get((name, engine, subject)) or catalogue.contract(name, engine, subject)
+
+    return contract
+
+
+async def _started(stack: AsyncExitStack, part: P) -> P:
+    stack.push_async_callback(part.stop)
+    await part.start()
+    return part
+
+
+def _server(
+    config: Config,
+    registry: CollectorRegistry,
+    checks: Mapping[str, Check],
+    lookup: Lookup,
+    status: Status,
+) -> HttpServer:
+    bearer = config.exporters.prometheus.bearer
+    app = FastAPI(title="Assay", version=__version__, docs_url=None, redoc_url=None)
+    key = bearer.get_secret_value() if bearer is not None else None
+    app.include_router(router(registry, checks, bearer=key))
+    add_api(app, lookup, status.now, bearer)
+    return HttpServer(app, config.exporters.prometheus.listen, "exporters.prometheus.listen")
+
+
+def _at(address: str, port: int) -> str:
+    return f"{address.rpartition(':')[0]}:{port}"
+
+
+def _greet(config: Config, running: Running) -> None:
+    """Say on standard output that the agent is ready, where, and what to do next."""
+    lines = [
+        f"Assay {__version__} is ready.",
+        f"  OTLP/HTTP  {running.http or 'off'}",
+        f"  OTLP/gRPC  {running.grpc or 'off'}",
+        f"  metrics    http://{running.api}/metrics",
+        f"  data       {config.data_dir}",
+        "Next: point your app's OTEL_EXPORTER_OTLP_ENDPOINT here, or run `assay demo`; "
+        "then `assay tail`.",
+    ]
+    print("\n".join(lines), flush=True, file=sys.stdout)

@@ -1,0 +1,46 @@
+"""The parts that several commands build from the settings in the same way."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from assay.bus.embedded import EmbeddedBus
+from assay.bus.topics import topics
+from assay.config import Config
+from assay.store import Store
+
+
+def check_plan(config: Config) -> object:
+    """Raises ConfigError when the metrics of the settings cannot be scored as they say."""
+    from scorers.registry import resolve
+
+    return resolve(config)
+
+
+def open_bus(config: Config) -> EmbeddedBus:
+    """The embedded log in the data folder, not started."""
+    retention = config.retention
+    return EmbeddedBus(
+        config.data_dir,
+        topics(
+            spans_retention=retention.spans,
+            turns_retention=retention.turns,
+            scores_retention=retention.scores,
+        ),
+        max_size=config.bus.max_size,
+    )
+
+
+def make_data_folder(folder: Path) -> None:
+    """Make the data folder, for its owner alone: raw spans lie in it."""
+    folder.mkdir(parents=True, exist_ok=True)
+    folder.chmod(0o700)
+
+
+def open_store(config: Config) -> Store | None:
+    """The tables of turns and scores; none when they are switched off."""
+    store = config.exporters.store
+    if not store.enabled:
+        return None
+    url = store.url if store.url is not None else str(config.data_dir.absolute() / "store")
+    return Store(url, options=store.options, retention=store.retention)

@@ -1,0 +1,67 @@
+"""A FastAPI or other ASGI app on an address, started and stopped with the process's other parts."""
+
+from __future__ import annotations
+
+import socket
+from typing import Any
+
+import uvicorn
+
+from assay.config_values import split_address
+from assay.errors import Permanent
+
+DRAIN = 5
+"""Seconds that open requests have to end at stop."""
+
+
+def listen(address: str, key: str) -> socket.socket:
+    """A listening socket. Raises Permanent, naming the setting `key`, when the address is taken."""
+    host, port = split_address(address)
+    family = socket.AF_INET6 if ":" in host else socket.AF_INET
+    try:
+        return socket.create_server((host, port), family=family, backlog=2048)
+    except OSError as error:
+        raise Permanent(f"{key}: cannot listen on {address}: {error.strerror or error}") from error
+
+
+class HttpServer:
+    """Serves `app` at `address`. `stop` is safe twice and without `start`."""
+
+    def __init__(self, app: Any, address: str, key: str) -> None:
+        self._app = app
+        self._address = address
+        self._key = key
+        self._server: uvicorn.Server | None = None
+        self.port = 0
+        """The port that is listened on, once started."""
+
+    @property
+    def address(self) -> str:
+        """host:port as listened on."""
+        return f"{self._address.rpartition(':')[0]}:{self.port}"
+
+    async def start(self) -> None:
+        """Listen. Raises Permanent when the address is taken."""
+        listening = listen(self._address, self._key)
+        settings = uvicorn.Config(
+            self._app,
+            http="httptools",
+            ws="none",
+            lifespan="off",
+            log_config=None,
+            access_log=False,
+            server_header=False,
+            timeout_graceful_shutdown=DRAIN,
+        )
+        settings.load()
+        self.port = listening.getsockname()[1]
+        # `serve` would also take over the process's signals, which are the process's to handle.
+        self._server = uvicorn.Server(settings)
+        self._server.lifespan = settings.lifespan_class(settings)
+        await self._server.startup(sockets=[listening])
+
+    async def stop(self) -> None:
+        """Take no more requests, end the open ones, close."""
+        if self._server is not None:
+            server, self._server = self._server, None
+            await server.shutdown()
