@@ -77,8 +77,8 @@ def forms(name: str) -> tuple[Metric, ...]:
 def contract(name: str, engine: str, subject: Subject | None = None) -> Metric | None:
     """The contract of `name` as `engine` answers it; none when the metric is unknown.
 
-    The local engine gives a probability for a harm and no severity, so its scale is 0 to 1 and it
-    has no levels.
+    The local engine gives numbers between the levels, so it has none; for a harm it gives a
+    probability and no severity, so its scale is 0 to 1.
     """
     if name not in METRICS:
         return None
@@ -86,8 +86,11 @@ def contract(name: str, engine: str, subject: Subject | None = None) -> Metric |
     if not candidates:
         return None
     metric = candidates[0]
-    if engine == "local" and (name in HARMS or name == "content_safety"):
+    if engine != "local":
+        return metric
+    metric = msgspec.structs.replace(metric, levels={})
+    if name in HARMS or name == "content_safety":
         metric = msgspec.structs.replace(
-            metric, low=0.0, high=1.0, threshold=0.5, levels={}, buckets=PROBABILITY
+            metric, low=0.0, high=1.0, threshold=0.5, buckets=PROBABILITY
         )
     return metric

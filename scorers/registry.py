@@ -1,72 +1,82 @@
-"""How a scorer is declared, and the one list of those that there are.
+"""Which scorers there are, and which of them the settings select: the plan.
 
-A scorer is a function from a Turn to a Verdict. A plain function is CPU work and runs in the
-process pool; an async function waits for something and runs in the event loop. It keeps no state
-between calls, and never changes its input.
+Ours stand in the modules of one list; users' own come from entry points (group `assay.scorers`)
+or are named in the settings as `module:name`.
 """
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Awaitable, Callable
-from typing import Any
+import importlib
+from collections.abc import Iterable, Mapping
+from importlib.metadata import entry_points
 
-import msgspec
+from assay.config import Config
+from assay.errors import Permanent
+from scorers.plan import Key, Plan, Selection
+from scorers.scorer import Scorer, load
 
-from assay.catalogue import Metric
-from assay.records import JudgeUsage, Outcome, Turn
+MODULES = (
+    "scorers.computed.operational",
+    "scorers.computed.similarity",
+    "scorers.computed.rouge",
+    "scorers.computed.meteor",
+    "scorers.computed.tool_calls",
+    "scorers.computed.trajectory",
+    "scorers.computed.ranking",
+    "scorers.local.groundedness",
+    "scorers.local.relevance",
+    "scorers.local.retrieval",
+    "scorers.local.coherence",
+    "scorers.local.fluency",
+    "scorers.local.harms",
+    "scorers.local.attacks",
+    "scorers.local.pii",
+    "scorers.local.refusal",
+    "scorers.local.code_vulnerability",
+    "scorers.local.protected_material",
+)
+ENTRY_POINTS = "assay.scorers"
 
 
-class Verdict(msgspec.Struct, frozen=True, kw_only=True):
-    """What a scorer found. The worker makes the Score of it: ids, threshold, passed, weight."""
-
-    outcome: Outcome = "scored"
-    outcome_reason: str | None = None
-    value: float | None = None
-    label: str | None = None
-    reason: str | None = None
-    confidence: float | None = None
-    details: dict[str, Any] = {}
-    prompt_digest: str = ""
-    judge_usage: JudgeUsage | None = None
-    judge_latency: float | None = None
+def scorers_of(modules: Iterable[str] = MODULES) -> dict[Key, Scorer]:
+    """The scorers declared in `modules`, in order. Raises Permanent when two have the same key."""
+    found: dict[Key, Scorer] = {}
+    for module in modules:
+        for value in vars(importlib.import_module(module)).values():
+            if isinstance(value, Scorer):
+                add(found, value)
+    return found
 
 
-def scored(
-    value: float,
-    *,
-    label: str | None = None,
-    reason: str | None = None,
-    confidence: float | None = None,
-    **details: Any,
-) -> Verdict:
-    """A value on the metric's scale. Booleans become 0.0 and 1.0."""
-    return Verdict(
-        value=float(value), label=label, reason=reason, confidence=confidence, details=details
+def registered() -> dict[Key, Scorer]:
+    """Ours, and those that installed packages offer; raises Permanent where one will not load."""
+    found = scorers_of()
+    for point in entry_points(group=ENTRY_POINTS):
+        add(found, load(point.value))
+    return found
+
+
+def add(found: dict[Key, Scorer], scorer: Scorer) -> None:
+    """Put `scorer` into `found`; raises Permanent when another one already has its key."""
+    known = found.setdefault(scorer.key, scorer)
+    if known is not scorer:
+        name, subject, engine = scorer.key
+        both = f"{known.reference} and {scorer.reference}"
+        raise Permanent(f"{both} answer {name} of the {subject} by {engine}")
+
+
+def resolve(config: Config, scorers: Mapping[Key, Scorer] | None = None) -> Plan:
+    """What to score for each app. Raises ConfigError with every fault of `metrics` and `apps`.
+
+    `scorers` are those to select from, by default the registered ones.
+    """
+    selection = Selection(registered() if scorers is None else scorers, config)
+    base = selection.entries("metrics", config.metrics, {})
+    apps = {
+        name: selection.entries(f"apps.{name}.metrics", app.metrics, base)
+        for name, app in config.apps.items()
+    }
+    selection.raise_faults()
+    return Plan(
+        base=tuple(base.values()), apps={name: tuple(own.values()) for name, own in apps.items()}
     )
-
-
-def skipped(what: str) -> Verdict:
-    """A required input is absent, empty, or in a language that the engine cannot judge."""
-    return Verdict(outcome="skipped", outcome_reason=what)
-
-
-def not_applicable(why: str) -> Verdict:
-    """The metric does not apply to this turn."""
-    return Verdict(outcome="not_applicable", outcome_reason=why)
-
-
-Function = Callable[[Turn], Verdict] | Callable[[Turn], Awaitable[Verdict]]
-
-
-class Scorer(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric, and one engine that answers it."""
-
-    metric: Metric
-    engine: str
-    version: str
-    function: Function
-
-    @property
-    def is_async(self) -> bool:
-        return inspect.iscoroutinefunction(self.function)

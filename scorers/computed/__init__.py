@@ -1,0 +1,1 @@
+"""Metrics with an exact definition: computed from the turn, by no model."""

@@ -1,0 +1,1 @@
+"""Engines that judge without a key and without a download. One file each."""

@@ -1,0 +1,33 @@
+"""Relevance by overlap: how much of what the query asks for comes back in the response.
+
+An answer may speak of the query's subject in other words, so what overlaps with a document that
+covers the query counts as well, and one shared word is enough for a pass.
+"""
+
+from __future__ import annotations
+
+from math import sqrt
+
+from assay.records import Turn
+from scorers.scorer import Verdict, scored, scorer, skipped
+from scorers.text import content_set, latin_share
+
+LOWEST, RANGE = 1.5, 3.5
+
+
+@scorer("relevance", engine="local", version="1")
+def relevance(turn: Turn) -> Verdict:
+    query, response = turn.query or "", turn.response or ""
+    if (latin_share(query) >= 0.5) != (latin_share(response) >= 0.5):
+        return skipped("language")
+    asked, said = content_set(query), content_set(response)
+    if not asked:
+        return skipped("query without content words")
+    if not said:
+        return scored(LOWEST)
+    recall = len(asked & said) / len(asked)
+    for document in turn.documents:
+        held = content_set(document.content)
+        through = len(asked & held) / len(asked) * len(said & held) / len(said)
+        recall = max(recall, through)
+    return scored(min(5.0, LOWEST + RANGE * sqrt(recall)), recall=round(recall, 4))
