@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
 import grpc
 import grpc.aio
 
-from assay.config import Config
+from assay.config import TLS, Config
 from assay.errors import AssayError, Permanent
 from collector.answers import Refused, refusal_of, response_of, too_large
 from collector.intake import Intake, Signal
@@ -60,7 +61,7 @@ class GrpcDoor:
             if self._config.tls is None:
                 self.port = server.add_insecure_port(address)
             else:
-                self.port = server.add_secure_port(address, self._credentials())
+                self.port = server.add_secure_port(address, self._credentials(self._config.tls))
         except RuntimeError as error:
             raise Permanent(f"collector.grpc: cannot listen on {address}") from error
         await server.start()
@@ -105,13 +106,13 @@ class GrpcDoor:
             raise too_large(self._config.max_request)
         return bytes(body)
 
-    def _credentials(self) -> grpc.ServerCredentials:
-        assert self._config.tls is not None
+    def _credentials(self, tls: TLS) -> grpc.ServerCredentials:
         try:
-            pair = (self._config.tls.key.read_bytes(), self._config.tls.cert.read_bytes())
-            return grpc.ssl_server_credentials([pair])
-        except (OSError, ValueError) as error:
+            # The library does not say what is wrong with a certificate; this does.
+            ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.cert, tls.key)
+        except (OSError, ssl.SSLError) as error:
             raise Permanent(f"collector.tls: {error}") from error
+        return grpc.ssl_server_credentials([(tls.key.read_bytes(), tls.cert.read_bytes())])
 
 
 def _bytes(value: str | bytes) -> bytes:
