@@ -62,11 +62,14 @@ def unpack(codec: int, data: bytes) -> bytes:
 def record_crc(
     id: int, timestamp: int, codec: int, key: bytes | None, headers: bytes | None, value: bytes
 ) -> int:
-    """The CRC of a record's row."""
-    crc = zlib.crc32(_prefix(id, timestamp, codec))
-    for part in (key, headers):
-        crc = zlib.crc32(b"\0" if part is None else b"\1" + part, crc)
-    return zlib.crc32(value, crc)
+    """The CRC of a record's row. Raises `Damaged` for a column of another type."""
+    try:
+        crc = zlib.crc32(_prefix(id, timestamp, codec))
+        for part in (key, headers):
+            crc = zlib.crc32(b"\0" if part is None else b"\1" + part, crc)
+        return zlib.crc32(value, crc)
+    except (struct.error, TypeError) as error:
+        raise Damaged(str(error)) from error
 
 
 def text_crc(*parts: object) -> int:

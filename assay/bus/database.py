@@ -91,6 +91,8 @@ def mapped(path: Path) -> Iterator[None]:
         yield
     except sqlite3.Error as error:
         raise translate(error, path) from error
+    except UnicodeDecodeError as error:  # a text column that is no UTF-8
+        raise damaged(path, str(error)) from error
 
 
 def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
@@ -99,7 +101,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     connection = sqlite3.connect(
         f"{path.absolute().as_uri()}?mode={mode}",
         uri=True,
-        timeout=5.0,
+        timeout=1.0,
         isolation_level=None,
         check_same_thread=False,
     )

@@ -26,7 +26,7 @@ from assay.bus.retention import sweep
 from assay.bus.rows import Append, Partition, Transaction
 from assay.bus.topics import partition_of
 from assay.bus.writer import Writer
-from assay.errors import Permanent
+from assay.errors import Permanent, Retryable
 
 P = ParamSpec("P")
 T = TypeVar("T")
@@ -112,6 +112,8 @@ class EmbeddedBus:
 
     async def publish(self, records: Sequence[Outgoing]) -> None:
         """See `contract.Bus.publish`. Raises `Permanent` for a record that can never be written."""
+        if self._readers is None:
+            raise Retryable("the bus is stopped")
         await self._writer.write(Transaction(self._encode(records)), refusable=True)
 
     def consumer(

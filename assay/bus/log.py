@@ -90,13 +90,12 @@ class Log:
 
     def _load_partitions(self) -> None:
         rows = self.connection.execute("SELECT * FROM partitions").fetchall()
-        for row in rows:
-            if row[0] and row[6] != codec.text_crc(*row[:6]):
-                raise damaged(self.path, "the list of partitions is not as written")
+        if any(row[6] != codec.text_crc(*row[:6]) for row in rows if row[0]) or not rows:
+            raise damaged(self.path, "the list of partitions is not as written")
         known = {(row[1], row[2]): row for row in rows if row[0]}
         top = max(row[0] for row in rows)
-        self._sequence = next(row[4] for row in rows if not row[0])
-        self._last = max(row[5] for row in rows)
+        self._sequence = next((row[4] for row in rows if not row[0]), 0)
+        self._last = max((row[5] for row in rows if row[0]), default=0)
         for topic in self._topics:
             count = sum(name == topic.name for name, _ in known)
             if count not in (0, topic.partitions):
@@ -144,7 +143,7 @@ class Log:
     def _check_mark(self) -> None:
         self._mark = Mark(self.path.with_suffix(".mark"))
         confirmed = self._mark.read()
-        if confirmed > self._sequence:
+        if not isinstance(self._sequence, int) or confirmed > self._sequence:
             raise damaged(
                 self.path,
                 f"{confirmed} transactions were confirmed and {self._sequence} are there",

@@ -86,7 +86,9 @@ class Reader:
             if row is None:
                 self._check_deleted(connection, partition, offset, offset + 1)
                 return None
-            return int(row[0])
+            if not isinstance(row[0], int):
+                raise damaged(self._path, f"{_place(partition, offset)} has no time")
+            return row[0]
 
     def oldest(self, partition: Partition) -> int | None:
         """The timestamp of the oldest record; none without one."""
