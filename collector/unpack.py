@@ -8,6 +8,9 @@ from typing import Protocol
 
 from collector.answers import Refused, too_large
 
+MAX_MEMBERS = 1000
+"""Of one gzip body: each costs far more to begin than the few bytes that it needs."""
+
 _GZIP_OR_ZLIB = 32 + zlib.MAX_WBITS
 
 
@@ -46,6 +49,7 @@ class Compressed:
         self._limit = limit
         self._left = limit
         self._stream = zlib.decompressobj(_GZIP_OR_ZLIB)
+        self._members = 1
         self._fed = 0
 
     def feed(self, piece: bytes) -> None:
@@ -54,6 +58,9 @@ class Compressed:
             raise too_large(self._limit)
         while piece:
             if self._stream.eof:
+                self._members += 1
+                if self._members > MAX_MEMBERS:
+                    raise Refused("malformed", f"more than {MAX_MEMBERS} gzip members")
                 self._stream = zlib.decompressobj(_GZIP_OR_ZLIB)
             try:
                 unpacked = self._stream.decompress(piece, self._left + 1)

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from collector.answers import Refused
-from collector.unpack import ENCODINGS, Body
+from collector.unpack import ENCODINGS, MAX_MEMBERS, Body
 
 PACK = {b"identity": bytes, b"gzip": gzip.compress, b"deflate": zlib.compress}
 
@@ -30,6 +30,15 @@ def test_gzip_members_are_read_one_after_another(step):
     """A body of several gzip members is their contents joined."""
     packed = gzip.compress(b"one") + gzip.compress(b"") + gzip.compress(b"two")
     assert fed(ENCODINGS[b"gzip"](100), packed, step) == b"onetwo"
+
+
+def test_members_without_end_are_refused():
+    """Empty members cannot hold the door for long."""
+    empty = gzip.compress(b"")
+    assert fed(ENCODINGS[b"gzip"](100_000), empty * MAX_MEMBERS, 5000) == b""
+    with pytest.raises(Refused) as refused:
+        fed(ENCODINGS[b"gzip"](100_000), empty * (MAX_MEMBERS + 1), 5000)
+    assert refused.value.reason == "malformed"
 
 
 @pytest.mark.parametrize("encoding", sorted(PACK))
