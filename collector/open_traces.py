@@ -118,9 +118,14 @@ class OpenTraces:
         return trace_id in self._traces
 
     @property
-    def oldest(self) -> OpenTrace | None:
-        """The trace whose first item came first."""
-        return next(iter(self._traces.values()), None)
+    def records(self) -> int:
+        """How many records open traces must be read from again after a restart."""
+        return len(self._users)
+
+    @property
+    def oldest(self) -> OpenTrace:
+        """The trace whose first item came first; there must be one."""
+        return next(iter(self._traces.values()))
 
     def add(self, fragment: Fragment, offset: int, now: int, logs: bool) -> tuple[int, int]:
         """Take in what a record holds of a trace; it is opened if it is new.

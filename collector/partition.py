@@ -1,0 +1,206 @@
+"""One partition's share of the assembler: records in, finished work out. Plain code, no waiting.
+
+The caller reads the records in order, advances the clock before each, closes what is due, and
+commits `work`; until it says `committed`, the work is kept.
+"""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterator, Mapping
+from typing import NamedTuple
+
+from google.protobuf.message import DecodeError
+from prometheus_client import CollectorRegistry
+
+from assay import series
+from assay.bus.contract import Outgoing, Record, StateChange
+from assay.bus.dead_letter import dead_letter
+from assay.bus.topics import SPANS
+from assay.config import Assembly
+from assay.records import Tally
+from assay.telemetry import Trouble
+from collector.closed_traces import ClosedTraces
+from collector.finishing import Decision, Finisher
+from collector.grouping import Fragment, is_logs, take_apart
+from collector.open_traces import Ending, OpenTrace, OpenTraces, RemoteParents
+from collector.tail_sampling import Rates
+
+STAGE = "assembler"
+
+_log = logging.getLogger(__name__)
+
+
+class Counters:
+    """The assembler's counters on a registry."""
+
+    def __init__(self, registry: CollectorRegistry) -> None:
+        self.items = series.instrument(registry, series.ASSEMBLED_ITEMS)
+        self.late = series.instrument(registry, series.LATE_SPANS)
+        self.duplicate = series.instrument(registry, series.DUPLICATE_SPANS)
+        self.cut = series.instrument(registry, series.CUT_SPANS)
+        self.closed = series.instrument(registry, series.CLOSED_TRACES)
+        self.turns = series.instrument(registry, series.ASSEMBLED_TURNS)
+        self.orphan = series.instrument(registry, series.ORPHAN_TURNS)
+        self.truncated = series.instrument(registry, series.TRUNCATED_TURNS)
+        self.unreadable = series.instrument(registry, series.UNREADABLE_SPANS)
+        self.dead = series.instrument(registry, series.ASSEMBLY_DEAD_LETTERS)
+        self.retries = series.instrument(registry, series.ASSEMBLY_RETRIES)
+
+
+class Work(NamedTuple):
+    """What is finished and to be committed in one step."""
+
+    outputs: list[Outgoing]
+    done: list[int]
+    """Offsets of `assay.spans`."""
+    state: list[StateChange]
+    tallies: list[Tally]
+
+
+class Partition:
+    """A partition of `assay.spans`, with the state that was committed for it."""
+
+    def __init__(
+        self,
+        number: int,
+        config: Assembly,
+        finisher: Finisher,
+        remote: RemoteParents,
+        counters: Counters,
+        state: Mapping[str, bytes],
+    ) -> None:
+        self.number = number
+        self.clock = 0
+        """Milliseconds; moved by records and by the bus's clock, never back."""
+        self.open = OpenTraces(config, remote)
+        self._finisher = finisher
+        self._count = counters
+        memory = round((config.late + config.max_age) * 1000)
+        self._closed = ClosedTraces(number, memory, state)
+        self._rates = Rates(number, state)
+        self._read = -1
+        self._outputs: list[Outgoing] = []
+        self._done: list[int] = []
+        self._state: list[StateChange] = []
+        self._tallies: dict[tuple[str, str, int], Tally] = {}
+        self._trouble = Trouble(_log, "reading a trace")
+        self.pending_bytes = 0
+        """Of the outputs that are not committed."""
+
+    @property
+    def pending(self) -> bool:
+        """Whether there is work to commit."""
+        return bool(self._outputs or self._done or self._tallies)
+
+    @property
+    def held(self) -> int:
+        """Records that were read and are not committed as done."""
+        return self.open.records + len(self._done)
+
+    def due(self, clock: int) -> Iterator[tuple[OpenTrace, Ending]]:
+        """Move the clock; the traces that are complete by then, each to be closed before the next
+        is asked for."""
+        self.clock = max(self.clock, clock)
+        yield from self.open.due(self.clock)
+
+    def take(self, record: Record) -> None:
+        """Take in a record. What was complete at its timestamp must have been closed before."""
+        self._read = max(self._read, record.offset)
+        try:
+            fragments = take_apart(record)
+        except DecodeError:
+            self._refuse(record, "undecodable")
+            return
+        if not fragments:
+            self._refuse(record, "empty")
+        elif any(len(fragment.trace_id) != 16 for fragment in fragments):
+            self._refuse(record, "invalid_trace_id")
+        else:
+            self._add(record, fragments)
+            if not self.open.in_use(record.offset):
+                self._done.append(record.offset)
+
+    def close(self, trace: OpenTrace, ending: Ending) -> None:
+        """Read the trace's turns, decide about them, and forget its spans."""
+        self._count.closed.labels(ending).inc()
+        minute = self.clock // 60_000
+        try:
+            finished = self._finisher.finish(trace, ending, self._rates, minute)
+        except Exception as error:  # noqa: BLE001 whatever a reader trips over, the stream goes on
+            self._trouble.failed(error)
+            self._refuse_trace(trace, type(error).__name__)
+            verdicts = ""
+        else:
+            for layout, number in finished.unreadable.items():
+                self._count.unreadable.labels(layout).inc(number)
+            self._outputs += finished.outputs
+            self.pending_bytes += sum(len(output.value) for output in finished.outputs)
+            verdicts = self._tally(finished.decisions, minute)
+        self._closed.add(trace.trace_id, verdicts)
+        self._done += self.open.close(trace)
+
+    def work(self) -> Work:
+        """All that is to be committed."""
+        self._state += self._closed.changes(self.clock, self._read)
+        self._state += self._rates.changes(self.clock // 60_000)
+        return Work(self._outputs, self._done, self._state, list(self._tallies.values()))
+
+    def committed(self) -> None:
+        """What `work` gave last has taken effect."""
+        self._outputs, self._done, self._state, self._tallies = [], [], [], {}
+        self.pending_bytes = 0
+
+    def _add(self, record: Record, fragments: list[Fragment]) -> None:
+        logs = is_logs(record)
+        items = late = duplicate = cut = 0
+        for fragment in fragments:
+            here = len(fragment.items)
+            items += here
+            if fragment.trace_id in self._closed and fragment.trace_id not in self.open:
+                # Up to there an assembler before this one had read, and counted, it.
+                if record.offset > self._closed.read:
+                    late += here
+                continue
+            again, over = self.open.add(fragment, record.offset, self.clock, logs)
+            duplicate += again
+            cut += over
+        signal = "logs" if logs else "traces"
+        self._count.items.labels(signal).inc(items)
+        self._count.late.labels(signal).inc(late)
+        self._count.duplicate.labels(signal).inc(duplicate)
+        self._count.cut.labels(signal).inc(cut)
+
+    def _tally(self, decisions: list[Decision], minute: int) -> str:
+        """Count the turns. Returns their verdicts as `ClosedTraces` keeps them."""
+        verdicts = ""
+        for turn, kept in decisions:
+            verdicts += "k" if kept else "s"
+            key = (turn.app, turn.environment, minute)
+            tally = self._tallies.setdefault(key, Tally(*key))
+            tally.turns += 1
+            tally.sampled_out += not kept
+            self._count.turns.labels("kept" if kept else "sampled_out").inc()
+            if turn.orphan:
+                self._count.orphan.inc()
+            if turn.truncated:
+                self._count.truncated.inc()
+        return verdicts
+
+    def _refuse(self, record: Record, reason: str) -> None:
+        self._count.dead.labels(reason).inc()
+        self._outputs.append(dead_letter(record, stage=STAGE, reason=reason))
+        self._done.append(record.offset)
+
+    def _refuse_trace(self, trace: OpenTrace, error: str) -> None:
+        self._count.dead.labels("unreadable").inc()
+        record = Record(
+            SPANS,
+            self.number,
+            min(trace.offsets, default=self._read),
+            trace.first,
+            trace.trace_id,
+            trace.spans_request(),
+            {"error": error},
+        )
+        self._outputs.append(dead_letter(record, stage=STAGE, reason="unreadable"))
