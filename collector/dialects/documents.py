@@ -1,0 +1,241 @@
+"""Retrieved documents, wherever they stand: in flattened keys, JSON of any shape, or a prompt."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import msgspec
+
+from assay.records import Document
+from collector.dialects.media import without_data
+from collector.dialects.speech import fields
+from collector.dialects.values import decoded, dumped, number, plain
+
+_LISTS = (
+    "documents",
+    "docs",
+    "results",
+    "matches",
+    "hits",
+    "chunks",
+    "passages",
+    "nodes",
+    "source_nodes",
+    "source_documents",
+    "sources",
+    "contexts",
+    "context",
+    "citations",
+    "items",
+    "records",
+    "retrieved_documents",
+    "outputs",
+    "output",
+    "data",
+    "result",
+    "response",
+)
+_TEXTS = ("content", "page_content", "text", "body", "passage", "chunk", "snippet", "pageContent")
+_IDS = ("id", "doc_id", "document_id", "_id", "id_", "node_id", "chunk_id", "docId", "documentId")
+_SOURCES = ("doc_uri", "source", "uri", "url", "file_name", "filename", "path")
+_SCORES = ("score", "similarity", "similarity_score", "relevance_score", "distance", "_score")
+_TITLES = ("title", "name", "heading")
+_MAX_DEPTH = 5
+_MAX_DOCUMENTS = 1000
+
+
+def documents(value: Any) -> list[Document]:
+    """The documents in `value`, in its order; empty when it holds none."""
+    return [found for item in _items(decoded(value), 0) if (found := document(item))]
+
+
+def looks_retrieved(value: Any) -> bool:
+    """Whether a value of unknown purpose, e.g. a tool's result, is a list of documents.
+
+    That is: every item has a text of its own and an id, a score, a title or metadata.
+    """
+    items = _items(decoded(value), 0)
+    if not items:
+        return False
+    marks = {*_IDS, *_SCORES, "title", "metadata", "meta"}
+    return all(
+        type(item) is dict
+        and (
+            "page_content" in item
+            or ("lc" in item and "page_content" in (item.get("kwargs") or ()))
+            or (any(type(item.get(key)) is str for key in _TEXTS) and not marks.isdisjoint(item))
+        )
+        and "role" not in item
+        for item in items
+    )
+
+
+def _items(value: Any, depth: int) -> list[Any]:
+    if type(value) is list:
+        if len(value) == 1 and type(value[0]) is list:
+            return _items(value[0], depth + 1)
+        return value[:_MAX_DOCUMENTS]
+    if type(value) is dict and depth < _MAX_DEPTH:
+        for key in _LISTS:
+            inner = decoded(value.get(key))
+            if type(inner) is list and inner:
+                return _items(inner, depth + 1)
+        for key in ("outputs", "output", "data", "result", "response"):
+            if type(inner := decoded(value.get(key))) is dict:
+                return _items(inner, depth + 1)
+    return []
+
+
+def document(item: Any) -> Document | None:
+    """One document in any library's shape; None when it has neither id nor text."""
+    item = decoded(item)
+    if type(item) is str:
+        return Document(content=without_data(item)) if item else None
+    if type(item) in (list, tuple) and len(item) == 2:  # LangChain's (document, score)
+        found = document(item[0])
+        score = number(item[1])
+        return msgspec.structs.replace(found, score=score) if found and score is not None else found
+    if type(item) is not dict:
+        return None
+    score = _score(item)
+    for key in ("document", "node", "kwargs", "payload"):
+        if type(inner := decoded(item.get(key))) is dict:
+            item = {**item, **inner}
+            score = _score(item) if score is None else score
+    extra = decoded(item.get("metadata") or item.get("meta"))
+    extra = extra if type(extra) is dict else {}
+    text = next((item[key] for key in _TEXTS if type(item.get(key)) is str), None)
+    if text is None and type(item.get("content")) in (dict, list):
+        inner = item["content"]
+        text = inner.get("text") if type(inner) is dict else dumped(inner)
+    if text is None and type(extra.get("text")) is str:
+        text = extra["text"]
+    ids = [item.get(key) for key in _IDS] + [extra.get(key) for key in (*_IDS, *_SOURCES)]
+    named = next((found for found in map(plain, ids) if found), None)
+    if named is None and text is None:
+        return None
+    titles = [item.get(key) for key in _TITLES] + [extra.get(key) for key in _TITLES]
+    return Document(
+        id=named,
+        title=next((found for found in map(plain, titles) if found), None),
+        content=without_data(text) if type(text) is str else "",
+        score=_score(extra) if score is None else score,
+        relevance=number(item.get("relevance", extra.get("relevance"))),
+    )
+
+
+def _score(facts: Mapping[str, Any]) -> float | None:
+    return next((s for key in _SCORES if (s := number(facts.get(key))) is not None), None)
+
+
+def joined(ranked: Sequence[Document], told: Sequence[Document]) -> list[Document]:
+    """`ranked` with what it lacks filled from the same documents in `told`.
+
+    Documents are the same when their ids are equal, else when both lists have the same length and
+    the texts at a rank do not differ.
+    """
+    by_id = {doc.id: doc for doc in told if doc.id}
+    pairwise = len(ranked) == len(told)
+    out = []
+    for rank, doc in enumerate(ranked):
+        other = by_id.get(doc.id) if doc.id else None
+        if other is None and pairwise:
+            beside = told[rank]
+            same_id = not doc.id or not beside.id or doc.id == beside.id
+            same_text = not doc.content or not beside.content or doc.content == beside.content
+            other = beside if same_id and same_text else None
+        if other is not None:
+            doc = Document(
+                id=doc.id or other.id,
+                title=doc.title or other.title,
+                content=doc.content or other.content,
+                score=other.score if doc.score is None else doc.score,
+                relevance=other.relevance if doc.relevance is None else doc.relevance,
+            )
+        out.append(doc)
+    return out
+
+
+_QUESTION = re.compile(
+    r"(?:^|\n)[ \t]*(?:#+[ \t]*|\*\*|<)?(?:user(?:'s)?[ _])?(?:question|query)"
+    r"(?:\*\*)?[ \t]*(?::|>)(?:\*\*)?[ \t]*",
+    re.IGNORECASE,
+)
+_AFTER = re.compile(
+    r"\n[ \t]*(?:</(?:user_)?(?:question|query)>|(?:#+[ \t]*|\*\*)?(?:helpful[ ])?"
+    r"(?:answer|response|assistant)(?:\*\*)?[ \t]*:)|</(?:user_)?(?:question|query)>",
+    re.IGNORECASE,
+)
+_CUE = re.compile(
+    r"context|document|passage|source|knowledge|information|excerpt|reference|\[\d+\]",
+    re.IGNORECASE,
+)
+_LABELLED = re.compile(r"^[ \t]*\[(?P<id>[^\]\n]{1,120})\][ \t:]*(?P<text>\S.*)$", re.MULTILINE)
+_TAGGED = re.compile(
+    r"<(?:document|doc|source|passage)\b(?P<facts>[^>]*)>\s*(?P<text>.*?)\s*"
+    r"</(?:document|doc|source|passage)>",
+    re.DOTALL | re.IGNORECASE,
+)
+_TAG_ID = re.compile(r"\b(?:id|index|name|source)\s*=\s*[\"']?(?P<id>[^\"'\s>]+)")
+_HEADING = re.compile(
+    r"(?:^|\n)[^\n]{0,120}?\b(?:context|documents?|sources?|passages?|information)\b"
+    r"[^\n:]{0,40}:[ \t]*\n?",
+    re.IGNORECASE,
+)
+
+
+def _last_question(prompt: str) -> re.Match[str] | None:
+    last = None
+    for found in _QUESTION.finditer(prompt):
+        last = found
+    return last
+
+
+def question_in(prompt: str) -> str | None:
+    """The bare question at the end of a prompt that was stuffed with context; None when it is not.
+
+    It is what follows the last line that begins with `Question:` (or Query), as long as the text
+    before that line speaks of context, up to an `Answer:` line.
+    """
+    if len(prompt) < 40:
+        return None
+    last = _last_question(prompt)
+    if last is None or not _CUE.search(prompt, 0, last.start()):
+        return None
+    after = prompt[last.end() :]
+    end = _AFTER.search(after)
+    return (after[: end.start()] if end else after).strip() or None
+
+
+def documents_in(prompt: str) -> list[Document]:
+    """The context in a stuffed prompt: labelled or tagged passages, else the text after a heading.
+
+    Empty when nothing marks a context.
+    """
+    marked = fields(prompt) if "[[ ## context ## ]]" in prompt else None
+    if marked is not None:
+        prompt = marked["context"].replace("«", "").replace("»", "")
+    last = _last_question(prompt)
+    context = prompt[: last.start()] if last else prompt
+    tagged = [
+        Document(id=found["id"] if (found := _TAG_ID.search(tag["facts"])) else None, content=text)
+        for tag in _TAGGED.finditer(context)
+        if (text := tag["text"])
+    ]
+    if tagged:
+        return tagged
+    labels = list(_LABELLED.finditer(context))
+    if labels and (marked is not None or _CUE.search(context)):
+        ends = [label.start() for label in labels[1:]] + [len(context)]
+        return [
+            Document(
+                id=None if label["id"].isdecimal() else label["id"],
+                content=context[label.start("text") : end].strip(),
+            )
+            for label, end in zip(labels, ends, strict=True)
+        ]
+    heading = _HEADING.search(context)
+    body = context[heading.end() :].strip() if heading else context.strip() if marked else ""
+    return [Document(content=body)] if body and (last or marked) else []

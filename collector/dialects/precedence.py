@@ -1,0 +1,138 @@
+"""The one rule of precedence: where the query, the response and the documents of a turn stand.
+
+The query is, in this order:
+1. the last user message, or the named question, of the topmost agent, chain or app span that has
+   one and stands above the model calls;
+2. a variable of the prompt template that is named like a question;
+3. the query that a retriever was given, where the first model call's prompt contains it;
+4. the last user message of the first model call.
+A text of 1 or 4 that is a prompt stuffed with context gives what follows its `Question:` line. An
+empty text counts only where no later source has one. Without any of these: what a retriever was
+asked, else what a tool that returned documents was.
+
+The response is the last assistant message, or the named answer, of the topmost such span, else of
+the last model call, else of a tool by which agents say their final answer.
+
+The documents are those of retrievers (of the last reranker, where there is one), else those that a
+tool returned, else those in the first model call's prompt.
+"""
+
+from __future__ import annotations
+
+from assay.records import Document
+from collector.dialects.documents import (
+    documents,
+    documents_in,
+    joined,
+    looks_retrieved,
+    question_in,
+)
+from collector.dialects.segments import Segment
+from collector.dialects.speech import unmarked
+from collector.dialects.step import Step
+from collector.dialects.toolcalls import FINAL
+from collector.dialects.values import dumped
+
+_ASKED = ("question", "query", "user_query", "user_input", "user_question", "input", "q")
+_CONTEXT = ("context", "contexts", "documents", "docs", "context_str", "sources", "passages")
+
+
+def query(segment: Segment) -> tuple[Step | None, str | None]:
+    """The step that tells the question, and the question."""
+    empty: tuple[Step | None, str | None] = (None, None)
+    for top in segment.tops:
+        if (said := top.question()) is not None:
+            if text := said.shown():
+                return top, _bare(text)
+            empty = (top, "")
+    for call in segment.calls:
+        said = call.question()
+        if said is None:
+            continue
+        text = said.shown()
+        if not text:
+            empty = (call, "")
+            continue
+        heard = "\n".join(one.text for one in call.said_in if one.text)
+        for name in _ASKED:
+            value = call.variables.get(name)
+            if value and value in heard:
+                return call, value
+        for step in segment.steps:
+            sought = step.sought if step.kind == "retriever" else None
+            if sought and len(sought) < len(text) and sought in text:
+                return call, sought
+        return call, _bare(text)
+    if empty[0] is not None:
+        return empty
+    for step in segment.steps:
+        if step.kind == "retriever" and step.sought:
+            return step, step.sought
+    for step in segment.steps:
+        if step.kind == "tool" and type(step.arguments) is dict and looks_retrieved(step.result):
+            for name in _ASKED:
+                if type(value := step.arguments.get(name)) is str:
+                    return step, value
+    return None, None
+
+
+def _bare(text: str) -> str:
+    return question_in(text) or unmarked(text, asked=True)
+
+
+def response(segment: Segment) -> tuple[Step | None, str | None]:
+    """The step that gives the answer, and the answer."""
+    empty: tuple[Step | None, str | None] = (None, None)
+    for step in (*segment.tops, *segment.calls[-1:]):
+        said = step.answer() if step.kind != "model" or step.error is None else None
+        if said is not None:
+            if text := said.shown():
+                return step, unmarked(text, asked=False)
+            empty = (step, "")
+    for step in segment.steps:
+        if step.kind == "tool" and step.tool in FINAL and step.error is None:
+            value = step.arguments.get("answer") if type(step.arguments) is dict else None
+            value = step.result if value is None else value
+            if value is not None:
+                return step, dumped(value)
+    if empty[0] is None:
+        for top in segment.tops[:1]:
+            if top.rest is not None and top.said_in:
+                return top, top.rest
+    return empty
+
+
+def context(segment: Segment) -> list[Document]:
+    """What was retrieved, in rank order; without it, what a search tool returned, else what the
+    first prompt holds."""
+    retrieved = [s for s in segment.steps if s.kind == "retriever" and s.documents]
+    reranked = [step for step in retrieved if step.reranked]
+    found: dict[tuple[str | None, str], Document] = {}
+    for step in reranked[-1:] or retrieved:
+        for document in step.documents:
+            found.setdefault((document.id, document.content), document)
+    ranked = list(found.values())
+    if not ranked:
+        for step in segment.steps:
+            if step.kind == "tool" and looks_retrieved(step.result):
+                ranked += documents(step.result)
+    if not ranked or any(not document.content for document in ranked):
+        told = _told_documents(segment)
+        ranked = joined(ranked, told) if ranked else told
+    return ranked
+
+
+def _told_documents(segment: Segment) -> list[Document]:
+    """Documents inside the first model call's prompt or the variables that filled it."""
+    for call in segment.calls[:1]:
+        said = call.question()
+        if said is not None and said.text:
+            found = documents_in(said.text)
+            if found and (question_in(said.text) or "[[ ## context" in said.text):
+                return found
+        for name in _CONTEXT:
+            if context := call.variables.get(name):
+                return documents_in(context) or [
+                    Document(content=part) for part in context.split("\n") if part.strip()
+                ]
+    return []

@@ -1,0 +1,162 @@
+"""One span, with its events and log records, to its `Step`."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from collector.dialects import facts
+from collector.dialects.families import (
+    autogen,
+    flattened,
+    genai,
+    pydantic_ai,
+    vercel,
+    wrapped,
+)
+from collector.dialects.step import Kind, Step, Told
+from collector.spans import Log, Span
+
+LAYOUTS = (
+    "genai",
+    "genai-events",
+    "openinference",
+    "indexed",
+    "traceloop",
+    "langfuse",
+    "mlflow",
+    "vercel",
+    "pydantic-ai",
+    "langsmith",
+    "litellm",
+    "haystack",
+    "adk",
+    "autogen",
+    "laminar",
+    "langwatch",
+    "livekit",
+    "logfire",
+    "generic",
+    "unknown",
+)
+"""Every layout name: the values of a turn's `dialect` and of the counter of unreadable spans."""
+_HINTS = (
+    ("openinference.", "openinference"),
+    ("langfuse.", "langfuse"),
+    ("mlflow.", "mlflow"),
+    ("langsmith.", "langsmith"),
+    ("ai.", "vercel"),
+    ("pydantic_ai.", "pydantic-ai"),
+    ("litellm.", "litellm"),
+    ("lmnr.", "laminar"),
+    ("lk.", "livekit"),
+    ("haystack.", "haystack"),
+    ("gcp.vertex.agent.", "adk"),
+    ("gen_ai.prompt.", "indexed"),
+    ("gen_ai.completion.", "indexed"),
+    ("traceloop.", "traceloop"),
+    ("gen_ai.", "genai"),
+)
+_VARIABLE = "gen_ai.prompt.variable."
+_FLAT = ("llm.", "retrieval.", "reranker.", "evaluations.", "annotations.", "trace.", "session.")
+_INDEXED = ("gen_ai.prompt.", "gen_ai.completion.", "llm.request.functions.", "llm.completions.")
+
+
+def step_of(span: Span, told: list[Told]) -> Step:
+    """Read a span by its own keys. `told` is what its events and log records carry, by time."""
+    step = Step(span)
+    facts.read(step)
+    attributes = span.attributes
+    flat = indexed = ai = False
+    for key in attributes:
+        head = key[:3]
+        if head == "gen":
+            if key.startswith(_VARIABLE):
+                value = attributes[key]
+                if type(value) is str:
+                    step.variables[key[len(_VARIABLE) :]] = value
+            elif not indexed and key.startswith(_INDEXED):
+                indexed = True
+        elif head == "ai.":
+            ai = True
+        elif key.startswith(_FLAT):
+            flat = True
+    if flat:
+        flattened.openinference(step)
+    if ai:
+        vercel.read(step)
+    pydantic_ai.read(step)
+    genai.read(step, told)
+    if indexed or "llm.request.functions.0.name" in attributes:
+        flattened.indexed(step)
+    if "messaging.operation" in attributes and "message" in attributes:
+        autogen.read(step)
+    wrapped.read(step)
+    _settle(step, told)
+    return step
+
+
+def _settle(step: Step, told: list[Told]) -> None:
+    """What follows from all that was read: the kind, the finish reason, times and errors."""
+    if not step.kind:
+        step.kind = _kind(step)
+    if step.kind == "tool" and not step.tool:
+        step.tool = wrapped.tool_name(step)
+    if step.finish is None:
+        step.finish = next((said.finish for said in step.said_out if said.finish), None)
+    if step.kind == "model":
+        facts.first_token(step, told)
+    facts.failure(step, told)
+
+
+def _kind(step: Step) -> Kind:
+    span = step.span
+    if step.tool:
+        return "tool"
+    if step.model or step.response_model:
+        return "model"
+    if span.scope == "gcp.vertex.agent":
+        return "agent" if span.name.startswith("agent_run") else "chain"
+    if step.said_in and step.said_out and any(said.role == "system" for said in step.said_in):
+        return "model"
+    return "chain" if step.said_in or step.said_out or step.agent else "other"
+
+
+def layout_of(step: Step) -> str:
+    """The layout that gave the content, else the one that the span's keys point to."""
+    if step.layouts:
+        return step.layouts[0]
+    attributes = step.span.attributes
+    for prefix, layout in _HINTS:
+        if any(key.startswith(prefix) for key in attributes):
+            return layout
+    return "unknown"
+
+
+def told_by(span: Span, logs: Sequence[Log]) -> list[Told]:
+    """The events of a span and its log records, each once, in order of time."""
+    if not span.events and not logs:
+        return []
+    told = [Told(event.name, event.time, event.attributes) for event in span.events]
+    seen: set[str] = set()
+    for log in logs:
+        mark = repr((log.time, log.event_name, log.body, log.attributes))
+        if mark not in seen:
+            seen.add(mark)
+            told.append(Told(log.event_name, log.time, log.attributes, log.body))
+    if logs:
+        told.sort(key=_place)
+    return told
+
+
+_ORDER = {
+    "gen_ai.system.message": 0,
+    "gen_ai.user.message": 1,
+    "gen_ai.choice": 9,
+}
+
+
+def _place(told: Told) -> tuple[float, int, str]:
+    """By time; what happened at the same time by its stated index, else in a fixed order."""
+    index = told.attributes.get("CHAT_MESSAGE_INDEX")
+    rank = index if type(index) is int else _ORDER.get(told.name, 5)
+    return (told.time, rank, repr(told.body) if told.body is not None else repr(told.attributes))

@@ -1,0 +1,61 @@
+"""Definitions of tools, in every provider's shape."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from assay.records import ToolDefinition
+from collector.dialects.values import decoded, plain
+
+_SCHEMAS = (
+    "parameters",
+    "input_schema",
+    "inputSchema",
+    "args_schema",
+    "parametersJsonSchema",
+    "parameters_json_schema",
+    "json_schema",
+)
+_MAX_TOOLS = 1000
+
+
+def definitions(value: Any) -> list[ToolDefinition]:
+    """The tools in `value`, each name once; what is no definition is left out."""
+    found: dict[str, ToolDefinition] = {}
+    _add(decoded(value), found, 0)
+    return list(found.values())
+
+
+def _add(value: Any, found: dict[str, ToolDefinition], depth: int) -> None:
+    value = decoded(value)
+    if depth > 6 or len(found) >= _MAX_TOOLS:
+        return
+    if type(value) is list:
+        for item in value:
+            _add(item, found, depth + 1)
+        return
+    if type(value) is not dict:
+        return
+    for key in ("function_declarations", "functionDeclarations", "tools"):
+        if type(inner := decoded(value.get(key))) is list:
+            _add(inner, found, depth + 1)
+            return
+    for key in ("function", "tool", "toolSpec", "data", "json_schema"):
+        inner = decoded(value.get(key))
+        if type(inner) is dict and ("name" in inner or "function" in inner):
+            _add(inner, found, depth + 1)
+            return
+    name = plain(value.get("name"))
+    if name is None:
+        return
+    schema = next((decoded(value[key]) for key in _SCHEMAS if value.get(key) is not None), None)
+    if type(schema) is dict and set(schema) == {"json"}:  # Bedrock
+        schema = schema["json"]
+    found.setdefault(
+        name,
+        ToolDefinition(
+            name=name,
+            description=plain(value.get("description")),
+            parameters=schema if type(schema) in (dict, bool) else None,
+        ),
+    )

@@ -1,0 +1,142 @@
+"""Plain values out of what instrumentation libraries write: JSON in JSON, reprs, flattened keys."""
+
+from __future__ import annotations
+
+import ast
+import json
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+
+REDACTED = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "<redacted>"})
+"""What libraries write in place of content that they were told to hide."""
+
+_MAX_REPR = 200_000
+_MAX_INDEX = 10_000
+_MAX_NESTING = 12
+_from_json = msgspec.json.Decoder().decode
+
+
+def decoded(value: Any) -> Any:
+    """The value that a text holds as JSON or as a Python repr; anything else as it is."""
+    if type(value) is bytes:
+        value = value.decode("utf-8", "replace")
+    if type(value) is not str:
+        return value
+    first = value[:1]
+    if first not in '{["' and value[:1].isspace():
+        first = value.lstrip()[:1]
+    if first not in ("{", "[", '"'):
+        return value
+    try:
+        return _from_json(value)
+    except (ValueError, RecursionError):
+        return _odd(value)
+
+
+def _odd(text: str) -> Any:
+    """JSON that only a lenient reader takes (NaN, control characters), or a Python literal."""
+    try:
+        return json.loads(text, strict=False)
+    except (ValueError, RecursionError):
+        pass
+    if "'" in text and len(text) <= _MAX_REPR:
+        try:
+            return ast.literal_eval(text.strip())
+        except (ValueError, SyntaxError, TypeError, MemoryError, RecursionError):
+            pass
+    return text
+
+
+def plain(value: Any) -> str | None:
+    """A short text such as an id or a name: unquoted when it was a JSON string; None if absent."""
+    if type(value) is str:
+        if value[:1] == '"':
+            inner = decoded(value)
+            value = inner if type(inner) is str else value
+        return value if value and value not in REDACTED else None
+    if type(value) is int:
+        return str(value)
+    return None
+
+
+def count(value: Any) -> int | None:
+    """A number of tokens: None for what is missing, negative, not whole or not a number."""
+    kind = type(value)
+    if kind is int:
+        return value if value >= 0 else None
+    if kind is float:
+        return int(value) if math.isfinite(value) and value >= 0 else None
+    if kind is str:
+        return int(value) if len(value) < 16 and value.isdecimal() else None
+    return None
+
+
+def number(value: Any) -> float | None:
+    """A finite number, also from its text; None otherwise."""
+    if type(value) is str:
+        try:
+            value = float(value)
+        except ValueError:
+            return None
+    if type(value) is float or type(value) is int:
+        try:
+            return float(value) if math.isfinite(value) else None
+        except OverflowError:
+            return None
+    return None
+
+
+def dumped(value: Any) -> str:
+    """A value as text: texts as they are, all else as JSON."""
+    if type(value) is str:
+        return value
+    try:
+        return msgspec.json.encode(value).decode()
+    except (TypeError, ValueError, RecursionError, msgspec.MsgspecError):
+        return str(value)
+
+
+def first(source: Mapping[str, Any], keys: Iterable[str]) -> Any:
+    """The first value among `keys` that is there and neither empty text nor redacted."""
+    for key in keys:
+        value = source.get(key)
+        if value is not None and value != "" and not (type(value) is str and value in REDACTED):
+            return value
+    return None
+
+
+def nested(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
+    """The list that was flattened under `prefix`, e.g. `a.0.b` and `a.1.b` for `a.`.
+
+    Items are ordered by their number, not by arrival. Keys that end in a number make lists, others
+    make dicts. A key that is both a value and a parent of others stays a parent.
+    """
+    size = len(prefix)
+    root: dict[str, Any] = {}
+    for key, value in attributes.items():
+        if key.startswith(prefix):
+            place = root
+            *parents, last = key[size:].split(".", _MAX_NESTING)
+            for part in parents:
+                below = place.get(part)
+                if type(below) is not dict:
+                    below = place[part] = {}
+                place = below
+            if type(place.get(last)) is not dict:
+                place[last] = value
+    if not root:
+        return []
+    listed = _listed(root)
+    return listed if type(listed) is list else []
+
+
+def _listed(tree: dict[str, Any]) -> Any:
+    children = {
+        key: _listed(value) if type(value) is dict else value for key, value in tree.items()
+    }
+    if not all(key.isdecimal() and len(key) < 6 for key in children):
+        return children
+    return [children[key] for key in sorted(children, key=int) if int(key) < _MAX_INDEX]
