@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import socket
+import ssl
 from typing import Any
 
 import uvicorn
 
+from assay.config import TLS
 from assay.config_values import split_address
 from assay.errors import Permanent
 
@@ -25,12 +27,16 @@ def listen(address: str, key: str) -> socket.socket:
 
 
 class HttpServer:
-    """Serves `app` at `address`. `stop` is safe twice and without `start`."""
+    """Serves `app` at `address`, over TLS where it is given.
 
-    def __init__(self, app: Any, address: str, key: str) -> None:
+    `stop` is safe twice and without `start`.
+    """
+
+    def __init__(self, app: Any, address: str, key: str, tls: TLS | None = None) -> None:
         self._app = app
         self._address = address
         self._key = key
+        self._tls = tls
         self._server: uvicorn.Server | None = None
         self.port = 0
         """The port that is listened on, once started."""
@@ -41,7 +47,7 @@ class HttpServer:
         return f"{self._address.rpartition(':')[0]}:{self.port}"
 
     async def start(self) -> None:
-        """Listen. Raises Permanent when the address is taken."""
+        """Listen. Raises Permanent when the address is taken or the certificate unusable."""
         listening = listen(self._address, self._key)
         settings = uvicorn.Config(
             self._app,
@@ -52,8 +58,14 @@ class HttpServer:
             access_log=False,
             server_header=False,
             timeout_graceful_shutdown=DRAIN,
+            ssl_certfile=self._tls.cert if self._tls else None,
+            ssl_keyfile=self._tls.key if self._tls else None,
         )
-        settings.load()
+        try:
+            settings.load()
+        except (OSError, ssl.SSLError) as error:
+            listening.close()
+            raise Permanent(f"{self._key}: cannot use the TLS certificate: {error}") from error
         self.port = listening.getsockname()[1]
         # `serve` would also take over the process's signals, which are the process's to handle.
         self._server = uvicorn.Server(settings)

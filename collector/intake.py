@@ -3,18 +3,22 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections import Counter
 from typing import Literal, NamedTuple
 
 from prometheus_client import CollectorRegistry
 
 from assay import series
-from assay.bus.contract import Bus
+from assay.bus.contract import Bus, Outgoing
 from assay.bus.topics import SPANS
 from assay.config import Config
-from assay.errors import Retryable
+from assay.errors import AssayError, Retryable
+from assay.telemetry import Trouble
 from collector import otlp_json
 from collector.slices import cut
+
+logger = logging.getLogger(__name__)
 
 Signal = Literal["traces", "logs", "metrics"]
 Encoding = Literal["protobuf", "json"]
@@ -44,6 +48,7 @@ class Intake:
         self._head_ratio = config.sampling.head_ratio
         self._max_pending = PENDING_REQUESTS * config.collector.max_request
         self._pending = 0
+        self._trouble = Trouble(logger, "writing spans to the stream")
         self._requests = series.instrument(registry, series.REQUESTS)
         self._accepted = series.instrument(registry, series.ACCEPTED)
         self._dropped = series.instrument(registry, series.DROPPED)
@@ -76,7 +81,7 @@ class Intake:
                 partitions=self._bus.partitions(SPANS),
             )
             if outgoing:
-                await self._bus.publish(outgoing)
+                await self._publish(outgoing)
         finally:
             self._pending -= size
         dropped += unreadable
@@ -90,6 +95,14 @@ class Intake:
             sum(rejected.values()),
             ", ".join(f"{count} {reason}" for reason, count in rejected.items()),
         )
+
+    async def _publish(self, outgoing: list[Outgoing]) -> None:
+        try:
+            await self._bus.publish(outgoing)
+        except AssayError as error:
+            self._trouble.failed(error)
+            raise
+        self._trouble.worked()
 
     def answered(self, door: Literal["http", "grpc"], signal: Signal, outcome: str) -> None:
         """Count an answer: `outcome` is accepted, partial, or the reason of a refusal."""

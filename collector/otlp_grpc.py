@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -11,6 +12,7 @@ import grpc.aio
 
 from assay.config import TLS, Config
 from assay.errors import AssayError, Permanent
+from assay.serving import DRAIN
 from collector.answers import Refused, refusal_of, response_of, too_large
 from collector.intake import Intake, Signal
 from collector.keys import Keys
@@ -20,8 +22,8 @@ SERVICES: dict[Signal, str] = {
     "logs": "opentelemetry.proto.collector.logs.v1.LogsService",
     "metrics": "opentelemetry.proto.collector.metrics.v1.MetricsService",
 }
-DRAIN = 10.0
-"""Seconds that open requests have to end when the door closes."""
+
+logger = logging.getLogger(__name__)
 
 _Export = Callable[[Any, Any], Awaitable[bytes]]
 
@@ -66,6 +68,7 @@ class GrpcDoor:
             raise Permanent(f"collector.grpc: cannot listen on {address}") from error
         await server.start()
         self._server = server
+        logger.info("OTLP/gRPC is taken in", extra={"port": self.port})
 
     async def stop(self) -> None:
         """Take no more, answer what is open, then close. Safe twice and without start."""
@@ -111,7 +114,7 @@ class GrpcDoor:
             # The library does not say what is wrong with a certificate; this does.
             ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).load_cert_chain(tls.cert, tls.key)
         except (OSError, ssl.SSLError) as error:
-            raise Permanent(f"collector.tls: {error}") from error
+            raise Permanent(f"collector.grpc: cannot use the TLS certificate: {error}") from error
         return grpc.ssl_server_credentials([(tls.key.read_bytes(), tls.cert.read_bytes())])
 
 

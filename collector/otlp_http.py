@@ -6,10 +6,8 @@ is ever held, and the answer has the request's own content type.
 
 from __future__ import annotations
 
-import socket
-import ssl
+import logging
 
-import uvicorn
 from fastapi import FastAPI
 from google.protobuf.json_format import MessageToJson
 from google.protobuf.message import Message
@@ -17,7 +15,8 @@ from starlette.routing import Route
 from starlette.types import Receive, Scope, Send
 
 from assay.config import Config
-from assay.errors import AssayError, Permanent
+from assay.errors import AssayError
+from assay.serving import HttpServer
 from collector.answers import Refused, refusal_of, response_of, too_large
 from collector.intake import Encoding, Intake, Signal
 from collector.keys import Keys
@@ -30,8 +29,7 @@ PATHS: dict[str, Signal] = {
     "/api/public/otel/v1/traces": "traces",
 }
 """The last is where Langfuse's SDKs send."""
-DRAIN = 10
-"""Seconds that open requests have to end when the door closes."""
+logger = logging.getLogger(__name__)
 
 _TYPES: dict[bytes, Encoding] = {
     b"application/x-protobuf": "protobuf",
@@ -44,50 +42,28 @@ class HttpDoor:
     """OTLP over HTTP at `collector.http`."""
 
     def __init__(self, intake: Intake, config: Config) -> None:
+        settings = config.collector
+        assert settings.http is not None
         self.app = FastAPI(title="Assay", openapi_url=None)
-        keys = Keys(config.collector.api_keys)
+        keys = Keys(settings.api_keys)
         for path, signal in PATHS.items():
-            export = _Export(intake, keys, signal, config.collector.max_request)
+            export = _Export(intake, keys, signal, settings.max_request)
             self.app.router.routes.append(Route(path, export, methods=["POST"]))
-        self._config = config.collector
-        self._server: uvicorn.Server | None = None
-        self.port = 0
+        self._server = HttpServer(self.app, settings.http, "collector.http", settings.tls)
+
+    @property
+    def port(self) -> int:
         """The port that is listened on, once started."""
+        return self._server.port
 
     async def start(self) -> None:
         """Listen. Raises Permanent when the address is taken or the certificate unusable."""
-        assert self._config.http is not None
-        listening = _listen(self._config.http)
-        tls = self._config.tls
-        settings = uvicorn.Config(
-            self.app,
-            http="httptools",
-            ws="none",
-            lifespan="off",
-            log_config=None,
-            access_log=False,
-            server_header=False,
-            date_header=False,
-            timeout_graceful_shutdown=DRAIN,
-            ssl_certfile=tls.cert if tls else None,
-            ssl_keyfile=tls.key if tls else None,
-        )
-        try:
-            settings.load()
-        except (OSError, ssl.SSLError) as error:
-            listening.close()
-            raise Permanent(f"collector.tls: {error}") from error
-        self.port = listening.getsockname()[1]
-        # `serve` would also take over the process's signals, which are not a door's to handle.
-        self._server = uvicorn.Server(settings)
-        self._server.lifespan = settings.lifespan_class(settings)
-        await self._server.startup(sockets=[listening])
+        await self._server.start()
+        logger.info("OTLP/HTTP is taken in", extra={"port": self.port})
 
     async def stop(self) -> None:
         """Take no more, answer what is open, then close. Safe twice and without start."""
-        if self._server is not None:
-            server, self._server = self._server, None
-            await server.shutdown()
+        await self._server.stop()
 
 
 class _Export:
@@ -164,13 +140,3 @@ async def _answer(
     ]
     await send({"type": "http.response.start", "status": code, "headers": headers})
     await send({"type": "http.response.body", "body": body})
-
-
-def _listen(address: str) -> socket.socket:
-    host, _, port = address.rpartition(":")
-    host = host.strip("[]")
-    family = socket.AF_INET6 if ":" in host else socket.AF_INET
-    try:
-        return socket.create_server((host, int(port)), family=family, backlog=2048)
-    except OSError as error:
-        raise Permanent(f"collector.http: cannot listen on {address}: {error.strerror}") from error
