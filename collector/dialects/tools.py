@@ -42,7 +42,7 @@ def _add(value: Any, found: dict[str, ToolDefinition], depth: int) -> None:
             return
     for key in ("function", "tool", "toolSpec", "data", "json_schema"):
         inner = decoded(value.get(key))
-        if type(inner) is dict and ("name" in inner or "function" in inner):
+        if type(inner) is dict and (key != "json_schema" or "name" not in value):
             _add(inner, found, depth + 1)
             return
     name = plain(value.get("name"))
