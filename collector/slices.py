@@ -51,7 +51,7 @@ def cut(
     request; single items that are malformed are only dropped.
     """
     traces = signal == "traces"
-    request, body, malformed = _parse(
+    request, body, parts, malformed = _parse(
         ExportTraceServiceRequest if traces else ExportLogsServiceRequest, body
     )
     dropped = Counter({"malformed": malformed} if malformed else {})
@@ -62,20 +62,17 @@ def cut(
     groups: dict[int, list[wire.Buffer]] = {}
     kept = unsampled_roots = 0
 
-    group_parts = wire.split(body, 0, len(body), wire.GROUPS).children
     group_messages = request.resource_spans if traces else request.resource_logs
-    for group, (_, start, end) in zip(group_messages, group_parts, strict=True):
-        group_head, scope_parts = wire.split(body, start, end, wire.SCOPES)
+    for group, group_parts in zip(group_messages, parts, strict=True):
         scopes: dict[int, list[wire.Buffer]] = {}
         scope_messages = group.scope_spans if traces else group.scope_logs
-        for scope, (_, start, end) in zip(scope_messages, scope_parts, strict=True):
-            scope_head, item_parts = wire.split(body, start, end, wire.ITEMS)
+        for scope, scope_parts in zip(scope_messages, group_parts.scopes, strict=True):
             if _reserved(scope.scope.name):
-                dropped["reserved_scope"] += len(item_parts)
+                dropped["reserved_scope"] += len(scope_parts.items)
                 continue
             items: dict[int, list[wire.Buffer]] = {}
             item_messages = scope.spans if traces else scope.log_records
-            for item, (begin, _, end) in zip(item_messages, item_parts, strict=True):
+            for item, (begin, _, end) in zip(item_messages, scope_parts.items, strict=True):
                 if fault := fault_of(item):
                     dropped[fault] += 1
                     continue
@@ -94,10 +91,12 @@ def cut(
                 kept += 1
             for partition, fields in items.items():
                 scopes.setdefault(partition, []).extend(
-                    wire.field(wire.SCOPES, [scope_head, *fields])
+                    wire.field(wire.SCOPES, [scope_parts.head, *fields])
                 )
         for partition, fields in scopes.items():
-            groups.setdefault(partition, []).extend(wire.field(wire.GROUPS, [group_head, *fields]))
+            groups.setdefault(partition, []).extend(
+                wire.field(wire.GROUPS, [group_parts.head, *fields])
+            )
 
     headers = {} if traces else {"signal": "logs"}
     outgoing = [
@@ -107,18 +106,19 @@ def cut(
     return Cut(outgoing, kept, dropped, unsampled_roots)
 
 
-def _parse(request: Any, body: bytes) -> tuple[Any, bytes, int]:
-    """The message, the bytes that it was read from, and how many items were malformed."""
+def _parse(request: Any, body: bytes) -> tuple[Any, bytes, list[wire.Group], int]:
+    """The message, the bytes that it was read from, their parts, and how many were malformed."""
     try:
-        return request.FromString(body), body, 0
-    except DecodeError as error:
+        parts = wire.take_apart(body)
         try:
-            good, malformed = wire.salvage(body, request)
-        except DecodeError as structural:
-            raise Permanent(f"the body is no {request.DESCRIPTOR.name}: {structural}") from error
-        if not malformed:
-            raise Permanent(f"the body is no {request.DESCRIPTOR.name}: {error}") from error
-        return request.FromString(good), good, malformed
+            return request.FromString(body), body, parts, 0
+        except DecodeError:
+            body, malformed = wire.salvage(body, parts, request)
+            if not malformed:
+                raise
+        return request.FromString(body), body, wire.take_apart(body), malformed
+    except DecodeError as error:
+        raise Permanent(f"the body is no {request.DESCRIPTOR.name}: {error}") from error
 
 
 def _reserved(scope: str) -> bool:

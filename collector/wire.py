@@ -18,22 +18,51 @@ GROUPS, SCOPES, ITEMS = 0x0A, 0x12, 0x12
 """Tags (field number << 3 | 2) of the children on each level."""
 
 
-class Parts(NamedTuple):
-    """A message taken apart."""
+MAX_PARTS = 100_000
+"""Groups, scopes and items of one request: a few bytes each would become much memory."""
 
+Span = tuple[int, int, int]
+"""Of a child: where its field begins, where its payload begins, and where both end."""
+
+
+class Scope(NamedTuple):
     head: bytes
-    """All fields but the children, in their order."""
-    children: list[tuple[int, int, int]]
-    """Of each child, where its field begins, where its payload begins, and where both end."""
+    items: list[Span]
 
 
-def split(body: bytes, start: int, end: int, tag: int) -> Parts:
-    """The message in `body[start:end]`, its children being the fields with `tag`.
+class Group(NamedTuple):
+    head: bytes
+    scopes: list[Scope]
 
-    Raises DecodeError when the bytes are no sequence of fields.
+
+def take_apart(body: bytes) -> list[Group]:
+    """The groups of a request.
+
+    Raises DecodeError when the request, a group or a scope is no sequence of fields, or when there
+    are more than `MAX_PARTS` of them.
+    """
+    groups: list[Group] = []
+    _, group_spans = split(body, 0, len(body), GROUPS, MAX_PARTS)
+    left = MAX_PARTS - len(group_spans)
+    for _, start, end in group_spans:
+        group_head, scope_spans = split(body, start, end, SCOPES, left)
+        left -= len(scope_spans)
+        scopes: list[Scope] = []
+        for _, start, end in scope_spans:
+            scope = Scope(*split(body, start, end, ITEMS, left))
+            left -= len(scope.items)
+            scopes.append(scope)
+        groups.append(Group(group_head, scopes))
+    return groups
+
+
+def split(body: bytes, start: int, end: int, tag: int, limit: int) -> tuple[bytes, list[Span]]:
+    """The message in `body[start:end]`: its head, and its children: the fields with `tag`.
+
+    Raises DecodeError when the bytes are no sequence of fields or hold over `limit` children.
     """
     head: list[bytes] = []
-    children: list[tuple[int, int, int]] = []
+    children: list[Span] = []
     position = start
     try:
         while position < end:
@@ -54,11 +83,13 @@ def split(body: bytes, start: int, end: int, tag: int) -> Parts:
             else:
                 position = _skip(body, position, found)
                 head.append(body[begin:position])
+            if len(children) > limit or len(head) > MAX_PARTS:
+                raise DecodeError(f"more than {MAX_PARTS} parts in one request")
     except IndexError:
         position = end + 1
     if position != end:
         raise DecodeError("a field ends beyond its message")
-    return Parts(b"".join(head), children)
+    return b"".join(head), children
 
 
 def field(tag: int, payload: Sequence[Buffer]) -> list[Buffer]:
@@ -72,25 +103,22 @@ def field(tag: int, payload: Sequence[Buffer]) -> list[Buffer]:
     return [bytes(prefix), *payload]
 
 
-def salvage(body: bytes, request: type[Message]) -> tuple[bytes, int]:
+def salvage(body: bytes, groups: Sequence[Group], request: type[Message]) -> tuple[bytes, int]:
     """The readable part of a `request` that does not parse, and how many items were left out.
 
     An item is left out when it, or the resource or scope that it stands under, does not parse.
-    Raises DecodeError when the request, a group or a scope is no sequence of fields.
     """
     bad = 0
     good: list[Buffer] = []
-    for _, group_start, group_end in split(body, 0, len(body), GROUPS).children:
-        group = split(body, group_start, group_end, SCOPES)
+    for group in groups:
         group_good = _parses(request, field(GROUPS, [group.head]))
         scopes: list[Buffer] = []
-        for _, scope_start, scope_end in group.children:
-            scope = split(body, scope_start, scope_end, ITEMS)
+        for scope in group.scopes:
             if not group_good or not _parses(request, _nested(scope.head)):
-                bad += len(scope.children)
+                bad += len(scope.items)
                 continue
             # Each is parsed at its own depth, since protobuf limits how deep messages nest.
-            items = [body[begin:end] for begin, _, end in scope.children]
+            items = [body[begin:end] for begin, _, end in scope.items]
             items_good = [item for item in items if _parses(request, _nested(item))]
             bad += len(items) - len(items_good)
             scopes += field(SCOPES, [scope.head, *items_good])

@@ -14,7 +14,7 @@ def test_field_writes_what_protobuf_reads(payload, times):
     """A written field is split again into its payload, whatever its length."""
     payload = payload * times
     body = b"".join(wire.field(wire.SCOPES, [payload, b"!"]))
-    head, [(begin, start, end)] = wire.split(body, 0, len(body), wire.SCOPES)
+    head, [(begin, start, end)] = wire.split(body, 0, len(body), wire.SCOPES, 9)
     assert (head, begin, body[start:end], end) == (b"", 0, payload + b"!", len(body))
 
 
@@ -29,7 +29,7 @@ def test_split_keeps_every_other_field_in_the_head():
     )
     child, padded_tag = b"\x12\x01a", b"\x92\x00\x01b"
     body = varint + child + fixed64 + text + padded_tag + group + fixed32
-    head, children = wire.split(body, 0, len(body), wire.SCOPES)
+    head, children = wire.split(body, 0, len(body), wire.SCOPES, 9)
     assert head == varint + fixed64 + text + group + fixed32
     assert [body[start:end] for _, start, end in children] == [b"a", b"b"]
 
@@ -51,14 +51,14 @@ def test_split_keeps_every_other_field_in_the_head():
 def test_split_refuses_what_is_no_sequence_of_fields(body):
     """Cut, unnumbered and unbalanced fields raise DecodeError."""
     with pytest.raises(DecodeError):
-        wire.split(body, 0, len(body), wire.SCOPES)
+        wire.split(body, 0, len(body), wire.SCOPES, 9)
 
 
 @given(st.binary(max_size=60), st.sampled_from([wire.GROUPS, wire.SCOPES]))
 def test_split_of_any_bytes_covers_them_or_raises(body, tag):
     """No byte is lost, and no error but DecodeError comes out."""
     try:
-        head, children = wire.split(body, 0, len(body), tag)
+        head, children = wire.split(body, 0, len(body), tag, 99)
     except DecodeError:
         return
     assert len(head) + sum(end - begin for begin, _, end in children) == len(body)
@@ -88,8 +88,20 @@ def test_salvage_of_damaged_bytes_parses_or_raises(data):
     for _ in range(data.draw(st.integers(1, 4))):
         body[data.draw(st.integers(0, len(body) - 1))] = data.draw(st.integers(0, 255))
     try:
-        good, bad = wire.salvage(bytes(body), ExportTraceServiceRequest)
+        parts = wire.take_apart(bytes(body))
+        good, bad = wire.salvage(bytes(body), parts, ExportTraceServiceRequest)
     except DecodeError:
         return
     ExportTraceServiceRequest.FromString(good)
     assert bad >= 0
+
+
+def test_more_parts_than_a_request_may_have_are_refused():
+    """Parts of a few bytes cannot take much memory: the bound holds over all levels together."""
+    for items, scopes in ((wire.MAX_PARTS - 2, 1), (100, 900)):
+        scope = wire.field(wire.SCOPES, [b"\x12\x00" * items])
+        wire.take_apart(b"".join(wire.field(wire.GROUPS, scope * scopes)))
+    for items, scopes in ((wire.MAX_PARTS - 1, 1), (100, 1000)):
+        scope = wire.field(wire.SCOPES, [b"\x12\x00" * items])
+        with pytest.raises(DecodeError, match="more than"):
+            wire.take_apart(b"".join(wire.field(wire.GROUPS, scope * scopes)))
