@@ -273,7 +273,7 @@ class SeriesKey(msgspec.Struct, frozen=True, array_like=True):
     version: str = ""
 
 
-class Cell(msgspec.Struct, array_like=True):
+class Cell(msgspec.Struct, array_like=True, gc=False):
     """Sums over scored entries of one stratum and weight."""
 
     stratum: str
@@ -289,7 +289,7 @@ class Cell(msgspec.Struct, array_like=True):
     """Counts per histogram bucket of the metric's scale; the last is +Inf."""
 
 
-class OutcomeCount(msgspec.Struct, array_like=True):
+class OutcomeCount(msgspec.Struct, array_like=True, gc=False):
     """How many entries ended in one outcome."""
 
     outcome: Outcome
@@ -298,7 +298,7 @@ class OutcomeCount(msgspec.Struct, array_like=True):
     weight: float = 0.0
 
 
-class Group(msgspec.Struct, array_like=True):
+class Group(msgspec.Struct, array_like=True, gc=False):
     """Weighted sums of one of the 32 conversation groups."""
 
     index: int
