@@ -17,17 +17,16 @@ Buffer = bytes | memoryview
 GROUPS, SCOPES, ITEMS = 0x0A, 0x12, 0x12
 """Tags (field number << 3 | 2) of the children on each level."""
 
-
 MAX_PARTS = 100_000
 """Groups, scopes and items of one request: a few bytes each would become much memory."""
 
-Span = tuple[int, int, int]
+Extent = tuple[int, int, int]
 """Of a child: where its field begins, where its payload begins, and where both end."""
 
 
 class Scope(NamedTuple):
     head: bytes
-    items: list[Span]
+    items: list[Extent]
 
 
 class Group(NamedTuple):
@@ -42,13 +41,13 @@ def take_apart(body: bytes) -> list[Group]:
     are more than `MAX_PARTS` of them.
     """
     groups: list[Group] = []
-    _, group_spans = split(body, 0, len(body), GROUPS, MAX_PARTS)
-    left = MAX_PARTS - len(group_spans)
-    for _, start, end in group_spans:
-        group_head, scope_spans = split(body, start, end, SCOPES, left)
-        left -= len(scope_spans)
+    _, group_extents = split(body, 0, len(body), GROUPS, MAX_PARTS)
+    left = MAX_PARTS - len(group_extents)
+    for _, start, end in group_extents:
+        group_head, scope_extents = split(body, start, end, SCOPES, left)
+        left -= len(scope_extents)
         scopes: list[Scope] = []
-        for _, start, end in scope_spans:
+        for _, start, end in scope_extents:
             scope = Scope(*split(body, start, end, ITEMS, left))
             left -= len(scope.items)
             scopes.append(scope)
@@ -56,13 +55,13 @@ def take_apart(body: bytes) -> list[Group]:
     return groups
 
 
-def split(body: bytes, start: int, end: int, tag: int, limit: int) -> tuple[bytes, list[Span]]:
+def split(body: bytes, start: int, end: int, tag: int, limit: int) -> tuple[bytes, list[Extent]]:
     """The message in `body[start:end]`: its head, and its children: the fields with `tag`.
 
     Raises DecodeError when the bytes are no sequence of fields or hold over `limit` children.
     """
     head: list[bytes] = []
-    children: list[Span] = []
+    children: list[Extent] = []
     position = start
     try:
         while position < end:
