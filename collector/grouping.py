@@ -50,7 +50,7 @@ def is_logs(record: Record) -> bool:
     return record.headers.get("signal") == "logs"
 
 
-def take_apart(record: Record) -> list[Fragment]:
+def by_trace(record: Record) -> list[Fragment]:
     """The record's items by scope and trace, in order.
 
     Raises DecodeError when the value is no export request of its signal.
@@ -60,37 +60,49 @@ def take_apart(record: Record) -> list[Fragment]:
     request: Any = (ExportLogsServiceRequest if logs else ExportTraceServiceRequest).FromString(
         body
     )
+    messages = request.resource_logs if logs else request.resource_spans
     fragments: list[Fragment] = []
-    group_parts = wire.split(body, 0, len(body), wire.GROUPS).children
-    groups = request.resource_logs if logs else request.resource_spans
-    for group, (_, start, end) in zip(groups, group_parts, strict=True):
-        service = _service(group.resource)
-        resource, scope_parts = wire.split(body, start, end, wire.SCOPES)
-        for scope, (_, start, end) in zip(
-            group.scope_logs if logs else group.scope_spans, scope_parts, strict=True
-        ):
-            head, item_parts = wire.split(body, start, end, wire.ITEMS)
-            by_trace: dict[bytes, list[Item]] = {}
-            if logs:
-                for record_, (begin, _, end) in zip(scope.log_records, item_parts, strict=True):
-                    field = body[begin:end]
-                    by_trace.setdefault(record_.trace_id, []).append(Item(field, b"", False, field))
-            else:
-                for span, (begin, _, end) in zip(scope.spans, item_parts, strict=True):
-                    parent = span.parent_span_id
-                    by_trace.setdefault(span.trace_id, []).append(
-                        Item(
-                            span.span_id,
-                            b"" if parent == _NO_SPAN else parent,
-                            span.flags & _REMOTE == _REMOTE,
-                            body[begin:end],
-                        )
-                    )
+    for message, group in zip(messages, wire.take_apart(body), strict=True):
+        service = _service(message.resource)
+        scope_messages = message.scope_logs if logs else message.scope_spans
+        for scope_message, scope in zip(scope_messages, group.scopes, strict=True):
+            traces = (
+                _logs(scope_message.log_records, scope.items, body)
+                if logs
+                else _spans(scope_message.spans, scope.items, body)
+            )
             fragments += [
-                Fragment(trace_id, service, resource, head, items)
-                for trace_id, items in by_trace.items()
+                Fragment(trace_id, service, group.head, scope.head, items)
+                for trace_id, items in traces.items()
             ]
     return fragments
+
+
+def _spans(
+    spans: Iterable[Any], places: list[tuple[int, int, int]], body: bytes
+) -> dict[bytes, list[Item]]:
+    traces: dict[bytes, list[Item]] = {}
+    for span, (start, _, end) in zip(spans, places, strict=True):
+        parent = span.parent_span_id
+        traces.setdefault(span.trace_id, []).append(
+            Item(
+                span.span_id,
+                b"" if parent == _NO_SPAN else parent,
+                span.flags & _REMOTE == _REMOTE,
+                body[start:end],
+            )
+        )
+    return traces
+
+
+def _logs(
+    records: Iterable[Any], places: list[tuple[int, int, int]], body: bytes
+) -> dict[bytes, list[Item]]:
+    traces: dict[bytes, list[Item]] = {}
+    for record, (start, _, end) in zip(records, places, strict=True):
+        field = body[start:end]
+        traces.setdefault(record.trace_id, []).append(Item(field, b"", False, field))
+    return traces
 
 
 def join(parts: Iterable[tuple[bytes, bytes, list[bytes]]]) -> bytes:

@@ -22,7 +22,7 @@ from assay.records import Tally
 from assay.telemetry import Trouble
 from collector.closed_traces import ClosedTraces
 from collector.finishing import Decision, Finisher
-from collector.grouping import Fragment, is_logs, take_apart
+from collector.grouping import Fragment, by_trace, is_logs
 from collector.open_traces import Ending, OpenTrace, OpenTraces, RemoteParents
 from collector.tail_sampling import Rates
 
@@ -108,7 +108,7 @@ class Partition:
         """Take in a record. What was complete at its timestamp must have been closed before."""
         self._read = max(self._read, record.offset)
         try:
-            fragments = take_apart(record)
+            fragments = by_trace(record)
         except DecodeError:
             self._refuse(record, "undecodable")
             return
