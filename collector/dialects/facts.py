@@ -1,8 +1,12 @@
-"""Facts of a span that every family names in its own way: kind, ids, usage, model, errors."""
+"""Facts of a span that every family names in its own way: kind, ids, usage, model, errors.
+
+`scan` looks at each attribute once and keeps, per fact, the value under the spelling that goes
+first; a value that cannot be one (a negative count, an empty id) leaves the next spelling its turn.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import datetime
 from typing import Any
 
@@ -11,91 +15,118 @@ from collector.dialects.finish import finish_reason
 from collector.dialects.step import Kind, Step, Told
 from collector.dialects.values import count, decoded, first, number, plain
 
-
-def kind_of(attributes: Mapping[str, Any]) -> Kind:
-    """What a span is by its own word: the library's marker before the convention's operation."""
-    for key in spelt.KIND_KEYS:
-        word = attributes.get(key)
-        if type(word) is str and word:
-            named = word.strip('"').lower()
-            kind = spelt.KINDS.get(named)
-            if kind is not None:
-                return kind
-    operation = attributes.get("ai.operationId")
-    if type(operation) is str:
-        if operation == "ai.toolCall":
-            return "tool"
-        if operation.startswith(("ai.embed", "ai.rerank")):
-            return "embedding"
-        return "model" if operation.endswith(("doGenerate", "doStream")) else "chain"
-    return ""
+Facts = dict[str, tuple[int, Any]]
+"""Name of a fact to the rank of its spelling and its value."""
 
 
-def read(step: Step) -> None:
-    """Fill the facts of `step` from its span's attributes."""
-    attributes = step.span.attributes
-    step.kind = kind_of(attributes)
-    if not attributes:
-        return
-    ids(attributes, step)
-    usage(attributes, step)
-    step.agent = plain(first(attributes, spelt.AGENT))
-    step.prompt = plain(first(attributes, spelt.PROMPT))
-    if step.prompt:
-        step.prompt_version = plain(first(attributes, spelt.PROMPT_VERSION))
-    step.model = plain(first(attributes, spelt.MODEL))
-    step.response_model = plain(first(attributes, spelt.RESPONSE_MODEL))
-    for key in spelt.PROVIDER:
-        named = plain(attributes.get(key))
-        if named and named.lower() not in spelt.FRAMEWORKS:
-            step.provider = named.lower().partition(".chat")[0].removesuffix(".embedding")
-            break
-    step.response_id = plain(first(attributes, spelt.RESPONSE_ID))
-    step.finish = finish_reason(first(attributes, spelt.FINISH))
+def _kind(value: Any) -> Kind | None:
+    return spelt.KINDS.get(value.strip('"').lower()) if type(value) is str else None
 
 
-def ids(attributes: Mapping[str, Any], step: Step) -> None:
-    """Conversation and user, from the attributes of a span or of a log record."""
-    if step.conversation is None:
-        step.conversation = plain(first(attributes, spelt.CONVERSATION))
-    if step.user is None:
-        step.user = plain(first(attributes, spelt.USER))
-    if step.conversation is None or step.user is None:
-        for key in spelt.METADATA:
-            text = attributes.get(key)
-            if type(text) is str and text[:1] == "{" and type(held := decoded(text)) is dict:
-                step.conversation = step.conversation or plain(
-                    first(held, spelt.METADATA_CONVERSATION)
-                )
-                step.user = step.user or plain(first(held, spelt.METADATA_USER))
+def _operation(value: Any) -> Kind | None:
+    """What a span of the Vercel AI SDK does."""
+    if type(value) is not str:
+        return None
+    if value == "ai.toolCall":
+        return "tool"
+    if value.startswith(("ai.embed", "ai.rerank")):
+        return "embedding"
+    return "model" if value.endswith(("doGenerate", "doStream")) else "chain"
 
 
-def usage(attributes: Mapping[str, Any], step: Step) -> None:
-    """Tokens and cost, from the attributes of a span or of a log record."""
-    if step.input_tokens is None:
-        step.input_tokens = _count(attributes, spelt.INPUT_TOKENS)
-    if step.output_tokens is None:
-        step.output_tokens = _count(attributes, spelt.OUTPUT_TOKENS)
-    if step.cached_tokens is None:
-        step.cached_tokens = _count(attributes, spelt.CACHED_TOKENS)
-    if step.cost is None:
-        step.cost = next(
-            (c for k in spelt.COST if (c := number(attributes.get(k))) is not None), None
-        )
-    if step.input_tokens is None and step.output_tokens is None:
-        for key in spelt.USAGE_DUMPS:
-            if key in attributes:
-                used(attributes[key], step)
-        if step.input_tokens is None and spelt.AGGREGATED[0] in attributes:
-            step.input_tokens = count(attributes[spelt.AGGREGATED[0]])
-            step.output_tokens = count(attributes.get(spelt.AGGREGATED[1]))
+def _provider(value: Any) -> str | None:
+    named = plain(value)
+    if named is None or named.lower() in spelt.FRAMEWORKS:
+        return None
+    return named.lower().partition(".chat")[0].removesuffix(".embedding")
 
 
-def _count(attributes: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
-    for key in keys:
-        if key in attributes and (found := count(attributes[key])) is not None:
-            return found
-    return None
+def _as_is(value: Any) -> Any:
+    return value
+
+
+_TABLES: tuple[tuple[str, Callable[[Any], Any], tuple[str, ...]], ...] = (
+    ("kind", _kind, spelt.KIND_KEYS),
+    ("operation", _operation, ("ai.operationId",)),
+    ("conversation", plain, spelt.CONVERSATION),
+    ("user", plain, spelt.USER),
+    ("metadata", _as_is, spelt.METADATA),
+    ("agent", plain, spelt.AGENT),
+    ("prompt", plain, spelt.PROMPT),
+    ("prompt_version", plain, spelt.PROMPT_VERSION),
+    ("model", plain, spelt.MODEL),
+    ("response_model", plain, spelt.RESPONSE_MODEL),
+    ("provider", _provider, spelt.PROVIDER),
+    ("input_tokens", count, spelt.INPUT_TOKENS),
+    ("output_tokens", count, spelt.OUTPUT_TOKENS),
+    ("cached_tokens", count, spelt.CACHED_TOKENS),
+    ("cost", number, spelt.COST),
+    ("spent", _as_is, spelt.USAGE_DUMPS),
+    ("finish", finish_reason, spelt.FINISH),
+    ("response_id", plain, spelt.RESPONSE_ID),
+    ("seconds", number, spelt.SECONDS),
+    ("milliseconds", number, spelt.MILLISECONDS),
+)
+SLOTS: dict[str, tuple[str, int, Callable[[Any], Any]]] = {
+    key: (name, rank, convert) for name, convert, keys in _TABLES for rank, key in enumerate(keys)
+}
+_DIRECT = (
+    "conversation",
+    "user",
+    "agent",
+    "prompt",
+    "prompt_version",
+    "model",
+    "response_model",
+    "provider",
+    "input_tokens",
+    "output_tokens",
+    "cached_tokens",
+    "cost",
+    "finish",
+    "response_id",
+)
+"""Facts that go into the step as they are."""
+
+
+def scan(attributes: Mapping[str, Any]) -> tuple[Facts, list[str]]:
+    """The facts among `attributes`, and the keys that tell none."""
+    found: Facts = {}
+    others: list[str] = []
+    for key, value in attributes.items():
+        slot = SLOTS.get(key)
+        if slot is None:
+            others.append(key)
+            continue
+        name, rank, convert = slot
+        known = found.get(name)
+        if (known is None or rank < known[0]) and (fact := convert(value)) is not None:
+            found[name] = (rank, fact)
+    return found, others
+
+
+def fill(step: Step, found: Facts) -> None:
+    """Put facts into a step; what it knows already stays."""
+    for name in _DIRECT:
+        if name in found and getattr(step, name) is None:
+            setattr(step, name, found[name][1])
+    if not step.kind:
+        kind = found.get("kind") or found.get("operation")
+        if kind is not None:
+            step.kind = kind[1]
+    if "metadata" in found and (step.conversation is None or step.user is None):
+        held = decoded(found["metadata"][1])
+        if type(held) is dict:
+            named = plain(first(held, spelt.METADATA_CONVERSATION))
+            step.conversation = step.conversation or named
+            step.user = step.user or plain(first(held, spelt.METADATA_USER))
+    if step.input_tokens is None and step.output_tokens is None and "spent" in found:
+        used(found["spent"][1], step)
+    if step.first_token is None:
+        if "seconds" in found:
+            step.first_token = found["seconds"][1]
+        elif "milliseconds" in found:
+            step.first_token = found["milliseconds"][1] / 1000
 
 
 def used(value: Any, step: Step) -> None:
@@ -107,26 +138,25 @@ def used(value: Any, step: Step) -> None:
         step.input_tokens = _count(value, spelt.DUMPED_INPUT)
     if step.output_tokens is None:
         step.output_tokens = _count(value, spelt.DUMPED_OUTPUT)
-    if step.cached_tokens is None:
-        details: dict[str, Any] = next(
-            (value[key] for key in spelt.DUMPED_DETAILS if type(value.get(key)) is dict), {}
-        )
-        step.cached_tokens = _count({**value, **details}, spelt.DUMPED_CACHED)
+    for source in (value, *(value.get(key) for key in spelt.DUMPED_DETAILS)):
+        if step.cached_tokens is None and type(source) is dict:
+            step.cached_tokens = _count(source, spelt.DUMPED_CACHED)
+
+
+def _count(value: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
+    for key in keys:
+        if key in value and (found := count(value[key])) is not None:
+            return found
+    return None
 
 
 def first_token(step: Step, told: list[Told]) -> None:
-    """Time to the first token, from attributes or from the time of the first chunk's event."""
-    attributes, start = step.span.attributes, step.span.start
-    for key in spelt.SECONDS:
-        if (seconds := number(attributes.get(key))) is not None and seconds >= 0:
-            step.first_token = seconds
-            return
-    for key in spelt.MILLISECONDS:
-        if (milliseconds := number(attributes.get(key))) is not None and milliseconds >= 0:
-            step.first_token = milliseconds / 1000
-            return
-    began = plain(attributes.get("langfuse.observation.completion_start_time"))
-    if began and start:
+    """Time to the first token by moments: of its arrival, or of the first chunk's event."""
+    start = step.span.start
+    if step.first_token is not None or not start:
+        return
+    began = plain(step.span.attributes.get("langfuse.observation.completion_start_time"))
+    if began:
         try:
             moment = datetime.fromisoformat(began).timestamp()
         except ValueError:
@@ -134,10 +164,9 @@ def first_token(step: Step, told: list[Told]) -> None:
         if moment * 1e9 >= start:
             step.first_token = moment - start / 1e9
             return
-    times = [
-        event.time for event in told if event.name in spelt.FIRST_EVENTS and event.time >= start
-    ]
-    if times and start:
+    chunks = [event.time for event in told if event.name in spelt.FIRST_EVENTS]
+    times = [time for time in chunks if time >= start]
+    if times:
         step.first_token = (min(times) - start) / 1e9
 
 
@@ -152,10 +181,14 @@ def failure(step: Step, told: list[Told]) -> None:
     if not (span.failed or level == "ERROR" or attributes.get("error.type")):
         return
     thrown = next((event.attributes for event in reversed(told) if event.name == "exception"), {})
-    text = plain(first(thrown, spelt.ERROR_MESSAGES)) or plain(
-        first(attributes, spelt.ERROR_MESSAGES)
-    )
+    text = _either(thrown, attributes, spelt.ERROR_MESSAGES)
     if text is None:
         text = span.status_message.partition("Traceback (most recent call last)")[0].strip()
-    kind = plain(first(thrown, spelt.ERROR_TYPES)) or plain(first(attributes, spelt.ERROR_TYPES))
-    step.error = (text or kind or "error")[:_MAX_ERROR]
+    text = text or _either(thrown, attributes, spelt.ERROR_TYPES) or "error"
+    step.error = text[:_MAX_ERROR]
+
+
+def _either(
+    thrown: Mapping[str, Any], attributes: Mapping[str, Any], keys: tuple[str, ...]
+) -> str | None:
+    return plain(first(thrown, keys)) or plain(first(attributes, keys))

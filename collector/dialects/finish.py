@@ -42,6 +42,8 @@ def finish_reason(value: Any) -> str | None:
     Takes a word, an enum's repr (`FinishReason.STOP`), or a list of these, of which the first that
     says something counts.
     """
+    if value is None:
+        return None
     value = decoded(value)
     if type(value) is list:
         return next((reason for item in value if (reason := finish_reason(item))), None)

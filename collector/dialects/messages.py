@@ -98,11 +98,14 @@ def _list(items: list[Any] | tuple[Any, ...], role: str, said: list[Said], depth
         if spoken:  # LangChain's (role, text)
             _text(items[1], spoken, said)
             return
-    if all(is_part(item) for item in items):
+    if type(items[0]) is dict and "role" not in items[0] and all(map(is_part, items)):
         _message({"content": items}, role, said, depth)
         return
     for item in items:
-        _read(decoded(item), role, said, depth + 1)
+        if type(item) is dict:
+            _dict(item, role, said, depth + 1)
+        else:
+            _read(decoded(item), role, said, depth + 1)
 
 
 def is_part(item: Any) -> bool:

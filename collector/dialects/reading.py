@@ -58,39 +58,45 @@ _HINTS = (
 )
 _VARIABLE = "gen_ai.prompt.variable."
 _FLAT = ("llm.", "retrieval.", "reranker.", "evaluations.", "annotations.", "trace.", "session.")
-_INDEXED = ("gen_ai.prompt.", "gen_ai.completion.", "llm.request.functions.", "llm.completions.")
+_INDEXED = ("gen_ai.prompt.", "gen_ai.completion.")
 
 
 def step_of(span: Span, told: list[Told]) -> Step:
     """Read a span by its own keys. `told` is what its events and log records carry, by time."""
     step = Step(span)
-    facts.read(step)
-    attributes = span.attributes
-    flat = indexed = ai = False
-    for key in attributes:
-        head = key[:3]
-        if head == "gen":
+    found, others = facts.scan(span.attributes)
+    facts.fill(step, found)
+    flat = indexed = vercel_keys = pydantic_keys = wrapped_keys = False
+    for key in others:
+        if key in wrapped.KEYS:
+            wrapped_keys = True
+            pydantic_keys |= key in pydantic_ai.KEYS
+        elif key in pydantic_ai.KEYS:
+            pydantic_keys = True
+        elif key[:3] == "ai.":
+            vercel_keys = True
+        elif key[:7] == "gen_ai.":
             if key.startswith(_VARIABLE):
-                value = attributes[key]
+                value = span.attributes[key]
                 if type(value) is str:
                     step.variables[key[len(_VARIABLE) :]] = value
-            elif not indexed and key.startswith(_INDEXED):
+            elif key.startswith(_INDEXED):
                 indexed = True
-        elif head == "ai.":
-            ai = True
         elif key.startswith(_FLAT):
             flat = True
     if flat:
         flattened.openinference(step)
-    if ai:
+    if vercel_keys:
         vercel.read(step)
-    pydantic_ai.read(step)
+    if pydantic_keys:
+        pydantic_ai.read(step)
     genai.read(step, told)
-    if indexed or "llm.request.functions.0.name" in attributes:
+    if indexed or flat:
         flattened.indexed(step)
-    if "messaging.operation" in attributes and "message" in attributes:
+    if "messaging.operation" in span.attributes:
         autogen.read(step)
-    wrapped.read(step)
+    if wrapped_keys:
+        wrapped.read(step)
     _settle(step, told)
     return step
 
@@ -112,6 +118,8 @@ def _kind(step: Step) -> Kind:
     span = step.span
     if step.tool:
         return "tool"
+    if "agent_name" in span.attributes or span.attributes.get("final_result"):
+        return "agent"
     if step.model or step.response_model:
         return "model"
     if span.scope == "gcp.vertex.agent":

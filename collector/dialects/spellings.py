@@ -198,6 +198,7 @@ INPUT_TOKENS = (
     "ai.usage.inputTokens",
     "ai.usage.promptTokens",
     "llm.usage.prompt_tokens",
+    "gen_ai.aggregated_usage.input_tokens",
 )
 OUTPUT_TOKENS = (
     "gen_ai.usage.output_tokens",
@@ -206,6 +207,7 @@ OUTPUT_TOKENS = (
     "ai.usage.outputTokens",
     "ai.usage.completionTokens",
     "llm.usage.completion_tokens",
+    "gen_ai.aggregated_usage.output_tokens",
 )
 CACHED_TOKENS = (
     "gen_ai.usage.cache_read.input_tokens",
@@ -216,10 +218,6 @@ CACHED_TOKENS = (
     "ai.usage.cachedInputTokens",
     "gen_ai.usage.details.cached_tokens",
     "gen_ai.usage.details.cache_read_tokens",
-)
-AGGREGATED = (
-    "gen_ai.aggregated_usage.input_tokens",
-    "gen_ai.aggregated_usage.output_tokens",
 )
 COST = (
     "gen_ai.cost.total_cost",

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Any
 
 from assay.records import ToolDefinition
@@ -21,9 +22,19 @@ _MAX_TOOLS = 1000
 
 def definitions(value: Any) -> list[ToolDefinition]:
     """The tools in `value`, each name once; what is no definition is left out."""
+    return list(_from_text(value) if type(value) is str else _from_value(value))
+
+
+@functools.lru_cache(maxsize=256)
+def _from_text(text: str) -> tuple[ToolDefinition, ...]:
+    """Every call of an app repeats the same definitions: they are parsed once."""
+    return _from_value(text)
+
+
+def _from_value(value: Any) -> tuple[ToolDefinition, ...]:
     found: dict[str, ToolDefinition] = {}
     _add(decoded(value), found, 0)
-    return list(found.values())
+    return tuple(found.values())
 
 
 def _add(value: Any, found: dict[str, ToolDefinition], depth: int) -> None:

@@ -178,10 +178,7 @@ def _details(event: Told, step: Step, tools: bool) -> None:
         attributes = {**event.body, **attributes}
     if not tools:
         structured(attributes, step, "genai-events")
-    facts.ids(attributes, step)
-    facts.usage(attributes, step)
-    step.response_id = step.response_id or plain(attributes.get("gen_ai.response.id"))
-    step.finish = step.finish or finish_reason(attributes.get("gen_ai.response.finish_reasons"))
+    facts.fill(step, facts.scan(attributes)[0])
 
 
 def _said(event: Told, role: str) -> list[Said]:

@@ -11,13 +11,13 @@ from collector.dialects.step import Step, Told
 from collector.dialects.values import count, decoded, dumped
 
 _RUNS = ("pydantic_ai.all_messages", "all_messages")
+KEYS = frozenset({*_RUNS, "events", "all_messages_events", "final_result"})
+"""A span without any of these needs no `read`."""
 
 
 def read(step: Step) -> None:
     """Read the messages of an agent run, its final result, and the old lists of events."""
     attributes = step.span.attributes
-    if "agent_name" in attributes and not step.kind:
-        step.kind = "agent"
     run = next((attributes[key] for key in _RUNS if key in attributes), None)
     if run is not None and not step.said_in:
         step.said_in = conversation(run)

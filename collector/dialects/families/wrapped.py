@@ -9,7 +9,6 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from collector.dialects.exchange import given, taken
-from collector.dialects.facts import kind_of
 from collector.dialects.step import Kind, Step
 from collector.dialects.values import first
 
@@ -112,6 +111,12 @@ _HAYSTACK: tuple[tuple[str, Kind], ...] = (
 )
 
 
+KEYS = frozenset(
+    key for family in (*FAMILIES, GENERIC) for key in (*family.inputs, *family.outputs)
+)
+"""Every key that a row names: a span without any needs no `read`."""
+
+
 def read(step: Step) -> None:
     """Read the families' rows, then, when no layout gave anything, the generic one."""
     attributes = step.span.attributes
@@ -124,7 +129,7 @@ def read(step: Step) -> None:
         if not step.kind:
             step.kind = family.kind
         component = attributes.get("haystack.component.type")
-        if type(component) is str and not kind_of(attributes):
+        if type(component) is str and step.kind == "other":
             step.kind = next((kind for end, kind in _HAYSTACK if component.endswith(end)), "other")
         if step.kind == "other":
             continue
