@@ -20,6 +20,7 @@ from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsSer
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 from assay.errors import Permanent
+from collector.wire import MAX_PARTS
 
 Reject = Callable[[str, int], None]
 """Called with a reason and how many spans or log records were left out for it."""
@@ -57,7 +58,7 @@ def parse_traces(
     """The request in `body`. A span that cannot be read is left out and reported to `reject`.
 
     Ids of a wrong length are kept as they are. Raises Permanent when the body is no JSON
-    object with a list of resources.
+    object with a list of resources, or has too many parts.
     """
     return ExportTraceServiceRequest(**_request(_TRACES, body, reject))
 
@@ -84,6 +85,7 @@ def _request(fields: dict[str, _Field], body: bytes, reject: Reject) -> dict[str
 class _Reader:
     def __init__(self, reject: Reject) -> None:
         self._reject = reject
+        self._parts = 0
 
     def message(self, fields: dict[str, _Field], source: Any, depth: int) -> dict[str, Any]:
         """The arguments that make the message which `source` describes."""
@@ -111,6 +113,9 @@ class _Reader:
             return [
                 self.message(field.fields, value, depth) for value in values if value is not None
             ]
+        self._parts += len(values)
+        if self._parts > MAX_PARTS:
+            raise Permanent(f"more than {MAX_PARTS} parts in one request")
         made = []
         for value in values:
             if value is not None:

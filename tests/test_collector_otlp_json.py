@@ -15,6 +15,7 @@ from opentelemetry.proto.trace.v1.trace_pb2 import Span, Status
 
 from assay.errors import Permanent
 from collector.otlp_json import parse_logs, parse_traces
+from collector.wire import MAX_PARTS
 
 DATA = Path(__file__).parent / "data"
 TRACE, SPAN = "5b8efff798038103d269b633813fc60c", "eee19b7ec3c1b174"
@@ -187,6 +188,14 @@ def test_a_body_that_is_no_json_object_is_refused(body):
     """The whole body is at fault: Permanent."""
     with pytest.raises(Permanent):
         parse_traces(body)
+
+
+def test_more_parts_than_a_request_may_have_are_refused():
+    """Spans of a few bytes cannot take much memory."""
+    body = b'{"resourceSpans":[{"scopeSpans":[{"spans":[%s]}]}]}'
+    assert parse_traces(body % b",".join([b"{}"] * (MAX_PARTS - 2)))
+    with pytest.raises(Permanent, match="more than"):
+        parse_traces(body % b",".join([b"{}"] * (MAX_PARTS - 1)))
 
 
 def test_log_records_are_read_by_the_same_rules():
