@@ -70,7 +70,8 @@ def seconds(value: Any) -> float:
     return float(match[1]) * _UNITS[match[2]]
 
 
-def _size(value: Any) -> int:
+def size(value: Any) -> int:
+    """The bytes that a size stands for. Raises ValueError."""
     number = _plain(value)
     if number is not None and number >= 1:
         return int(number)
@@ -137,7 +138,7 @@ Switch = Annotated[bool, BeforeValidator(_switch)]
 """true or false."""
 Duration = Annotated[float, BeforeValidator(seconds)]
 """Seconds; written as 500ms, 6s, 10m, 3h, 90d or a number of seconds."""
-Size = Annotated[int, BeforeValidator(_size)]
+Size = Annotated[int, BeforeValidator(size)]
 """Bytes; written as 512kB, 32MB, 1GiB or a number of bytes."""
 Address = Annotated[str, BeforeValidator(_address)]
 """host:port; port 0 takes any free one."""

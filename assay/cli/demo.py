@@ -33,6 +33,8 @@ from assay.errors import Permanent
 
 MODEL = "gpt-4o-mini"
 SECOND = 10**9
+PAUSE = 5 * SECOND
+"""Between an answer and the next question."""
 START_TIMEOUT = 20.0
 
 
@@ -140,10 +142,14 @@ def _send(
 
 
 def _converse(tracer: Tracer, exchanges: list[Exchange], random_: random.Random) -> None:
+    """Send the traces of a conversation whose last answer has just been given."""
     conversation = str(uuid.UUID(int=random_.getrandbits(128), version=4))
+    took = [int(random_.lognormvariate(0.2, 0.5) * SECOND) + SECOND // 2 for _ in exchanges]
+    start = time.time_ns() - sum(took) - PAUSE * (len(exchanges) - 1)
     history: list[dict[str, Any]] = []
-    for exchange in exchanges:
-        _trace(tracer, exchange, conversation, history, random_)
+    for exchange, duration in zip(exchanges, took, strict=True):
+        _trace(tracer, exchange, conversation, history, start, start + duration, random_)
+        start += duration + PAUSE
         history += [
             _message("user", _text(exchange.query)),
             _message("assistant", _text(exchange.response)),
@@ -163,11 +169,10 @@ def _trace(
     exchange: Exchange,
     conversation: str,
     history: list[dict[str, Any]],
+    start: int,
+    end: int,
     random_: random.Random,
 ) -> None:
-    answer_time = int(random_.lognormvariate(0.2, 0.5) * SECOND)
-    end = time.time_ns()
-    start = end - answer_time - SECOND // 2
     asked = _message("user", _text(exchange.query))
     answered = _message("assistant", _text(exchange.response), finish_reason="stop")
     root = tracer.start_span(

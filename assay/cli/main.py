@@ -160,8 +160,11 @@ def query(
 def score(
     file: Annotated[str, typer.Argument(help="JSON lines; - reads standard input.")],
     metric_names: Annotated[
-        str, typer.Option("--metrics", "-m", help="Metrics or sets, comma-separated.")
-    ] = "default",
+        str | None,
+        typer.Option(
+            "--metrics", "-m", help="Metrics or sets, comma-separated; default: settings'."
+        ),
+    ] = None,
     config: ConfigFile = None,
 ) -> None:
     """Score rows of a file: one TurnScores a line, in the same order."""

@@ -93,10 +93,14 @@ def passes(metric: Metric) -> str:
 
 def engines() -> dict[str, list[str]]:
     """The engines that answer each metric, in order of preference; none where only a judge does."""
-    from scorers.registry import engines_of, registered
+    from scorers.registry import registered
 
-    scorers = registered()
-    return {name: list(engines_of(name, scorers)) for name in METRICS}
+    found: dict[str, list[str]] = {name: [] for name in METRICS}
+    for name, _, engine in registered():
+        offered = found.setdefault(name, [])
+        if engine not in offered:
+            offered.append(engine)
+    return found
 
 
 def _row(metric: Metric, offered: list[str]) -> dict[str, Any]:

@@ -7,16 +7,19 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, get_args
 
-from pydantic import BaseModel, SecretStr
+from pydantic import BaseModel
 
 from assay.catalogue import METRICS
 from assay.cli.metrics import engines, passes, scale
 from assay.config import Config
+from assay.config_values import seconds, size
 
+DURATIONS = (("d", 86400), ("h", 3600), ("m", 60), ("s", 1))
+SIZES = (("GB", 10**9), ("MB", 10**6), ("kB", 10**3))
 _BLOCK = "<!-- {name} -->\n{body}\n<!-- end of {name} -->"
 
 
@@ -36,7 +39,7 @@ def settings(model: type[BaseModel], prefix: str = "") -> Iterator[tuple[str, st
         key = f"{prefix}{name}"
         inner, mark = _section(field.annotation)
         if inner is None or mark:
-            default = "" if field.is_required() else _written(field.default)
+            default = "" if field.is_required() else _written(field.default, field.metadata)
             yield key, default, field.description or ""
         if inner is not None:
             yield from settings(inner, f"{key}{mark}.")
@@ -62,7 +65,7 @@ def rewrite(text: str) -> str:
     for name, table in TABLES.items():
         block = _BLOCK.format(name=name, body=table())
         pattern = _BLOCK.format(name=name, body=".*?")
-        text = re.sub(pattern, lambda _, block=block: block, text, flags=re.DOTALL)
+        text = re.sub(pattern, block.replace("\\", r"\\"), text, flags=re.DOTALL)
     return text
 
 
@@ -79,16 +82,21 @@ def _section(annotation: Any) -> tuple[type[BaseModel] | None, str]:
     return None, ""
 
 
-def _written(value: Any) -> str:
+def _written(value: Any, metadata: Sequence[Any] = ()) -> str:
+    """A default as one would write it; empty where the key is best left out."""
+    for rule in metadata:
+        parse = getattr(rule, "func", None)
+        units = {seconds: DURATIONS, size: SIZES}.get(parse) if callable(parse) else None
+        for unit, factor in units or ():
+            if value and value % factor == 0:
+                return f"{value / factor:g}{unit}"
     match value:
-        case None | [] | {}:
+        case None | [] | {} | BaseModel():
             return ""
         case bool():
             return str(value).lower()
-        case SecretStr() | BaseModel():
-            return ""
-        case float() if value == int(value):
-            return str(int(value))
+        case float():
+            return f"{value:g}"
         case list():
             return f"[{', '.join(map(_written, value))}]"
         case _:
