@@ -18,6 +18,7 @@ import pytest
 from bus_contract import TOPICS, drain
 
 from assay.bus.contract import Outgoing, StateChange
+from assay.bus.database import PAGE_SIZE
 from assay.bus.embedded import EmbeddedBus
 from assay.errors import Permanent
 
@@ -169,7 +170,7 @@ async def test_loss_of_unsynced_pages_loses_nothing_confirmed(tmp_path, tail):
     await live_copy(tmp_path / "data", copy, batches=20)
     wal = copy / "bus.sqlite-wal"
     if tail is None:  # a whole frame of a transaction that has no end
-        tail = wal.read_bytes()[-16384 - 24 :]
+        tail = wal.read_bytes()[-PAGE_SIZE - 24 :]
     with wal.open("ab") as file:
         file.write(tail)
     (copy / "bus.sqlite-shm").unlink()

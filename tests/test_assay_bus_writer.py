@@ -9,7 +9,7 @@ import threading
 import pytest
 from bus_contract import TOPICS, drain, kept
 
-from assay.bus import writer
+from assay.bus import embedded, writer
 from assay.bus.contract import Outgoing, Position, StateChange
 from assay.bus.embedded import EmbeddedBus
 from assay.errors import Permanent, Retryable
@@ -121,7 +121,7 @@ async def test_failing_upkeep_is_said_once_and_stops_nothing(bus, monkeypatch, c
     """An error of the retention is logged when it changes, and writing goes on."""
     monkeypatch.setattr(writer, "SWEEP_SECONDS", 0.01)
 
-    def fail(log, max_size):
+    def fail(log, max_size, idle):
         raise Permanent("cannot")
 
     monkeypatch.setattr(writer, "sweep", fail)
@@ -143,6 +143,19 @@ async def test_group_has_one_member(bus):
     await first.stop()
     await second.start()
     await second.stop()
+
+
+async def test_member_that_fails_to_start_leaves(bus):
+    """A group whose member could not take its state up is free for the next one."""
+
+    async def assigned(partition, state):
+        raise ValueError("unreadable")
+
+    with pytest.raises(ValueError, match="unreadable"):
+        await bus.consumer("g", ["in"], on_assigned=assigned).start()
+    successor = bus.consumer("g", ["in"])
+    await successor.start()
+    await successor.stop()
 
 
 async def test_pause_for_a_gap_that_stays_open(bus):
@@ -191,11 +204,15 @@ async def test_stats_tell_what_is_held(bus):
 
 async def test_impossible_records_are_refused_at_once(bus, monkeypatch):
     """What could never be written is a permanent error of its own publish alone."""
-    from assay.bus import embedded
-
     monkeypatch.setattr(embedded, "MAX_VALUE", 10 * KB)
     with pytest.raises(Permanent, match="larger"):
         await bus.publish([record(b"x" * 20 * KB)])
     with pytest.raises(Permanent, match="headers"):
         await bus.publish([Outgoing("in", b"x", partition=0, headers={"a": "\ud800"})])
     assert await kept(bus, "in") == []
+    consumer = bus.consumer("g", ["in"])
+    await consumer.start()
+    with pytest.raises(Permanent, match="state key"):
+        await consumer.commit(outputs=[record()], state=[StateChange(0, "\ud800", b"v")])
+    assert await kept(bus, "in") == []
+    await consumer.stop()

@@ -18,6 +18,7 @@ COMPRESS_FROM = 512
 """Bytes; shorter values gain nothing."""
 
 _headers = msgspec.msgpack.Decoder(dict[str, str])
+_columns = msgspec.msgpack.Encoder()
 _prefix = struct.Struct("<qqq").pack
 
 
@@ -72,10 +73,6 @@ def record_crc(
         raise Damaged(str(error)) from error
 
 
-def text_crc(*parts: object) -> int:
-    """The CRC of a row of the other tables."""
-    crc = 0
-    for part in parts:
-        data = part if isinstance(part, bytes) else str(part).encode("utf-8", "surrogatepass")
-        crc = zlib.crc32(data, zlib.crc32(struct.pack("<q", len(data)), crc))
-    return crc
+def text_crc(*columns: str | int | bytes | None) -> int:
+    """The CRC of a row of the other tables. Raises UnicodeEncodeError for text without UTF-8."""
+    return zlib.crc32(_columns.encode(columns))

@@ -17,10 +17,12 @@ from assay.errors import AssayError, Permanent, Retryable
 
 APPLICATION_ID = 0x41534159
 VERSION = 1
-PAGE_SIZE = 16384
-CHECKPOINT_PAGES = 4096
+PAGE_SIZE = 8192
+"""Larger pages gain nothing for long values and cost the more for scattered small ones."""
+CHECKPOINT_PAGES = 8192
 """The write-ahead log is copied into the file when it holds this many pages (64 MiB)."""
 OFFSET_BITS = 40
+CACHE_KIB, READ_CACHE_KIB = 32_000, 4_000
 
 SCHEMA = """
 CREATE TABLE partitions (
@@ -107,7 +109,7 @@ def connect(path: Path, *, read_only: bool = False) -> sqlite3.Connection:
     )
     connection.execute("PRAGMA synchronous = FULL")
     connection.execute("PRAGMA secure_delete = OFF")
-    connection.execute("PRAGMA cache_size = -8000")
+    connection.execute(f"PRAGMA cache_size = -{READ_CACHE_KIB if read_only else CACHE_KIB}")
     return connection
 
 

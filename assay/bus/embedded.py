@@ -22,7 +22,6 @@ from assay.bus.log import Log
 from assay.bus.member import POLL_BYTES, Member
 from assay.bus.owner import Owner
 from assay.bus.reader import CONNECTIONS
-from assay.bus.retention import sweep
 from assay.bus.rows import Append, Partition, Transaction
 from assay.bus.topics import partition_of
 from assay.bus.writer import Writer
@@ -198,7 +197,7 @@ class EmbeddedBus:
 
     async def sweep(self) -> None:
         """Apply the retention at once, rather than within the next seconds."""
-        await self._writer.call(lambda: sweep(self._log, self._max_size))
+        await self._writer.sweep()
 
     def _partition(self, topic: str, number: int) -> Partition:
         try:

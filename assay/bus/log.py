@@ -203,9 +203,7 @@ class Log:
                 for partition, end in ends.items():
                     write_partition(connection, partition, partition.first, end, timestamp)
                 write_progress(connection, progress, self.seen)
-                for transaction in transactions:
-                    for keep in transaction.keeps:
-                        write_state(connection, keep)
+                write_state(connection, (keep for t in transactions for keep in t.keeps))
             for partition, end in ends.items():
                 partition.next = end
                 partition.timestamp = timestamp

@@ -8,7 +8,7 @@ from typing import Any
 
 from assay.bus.contract import Assigned, Outgoing, Position, Record, Revoked, StateChange
 from assay.bus.log import Log
-from assay.bus.rows import Advance, Append, Keep, Partition, Transaction
+from assay.bus.rows import Advance, Append, Partition, Transaction, keep
 from assay.bus.writer import Writer
 from assay.errors import Permanent
 
@@ -73,12 +73,16 @@ class Member:
             for partition in partitions
         }
         self._wakers.add(self._wake)
-        if self._on_assigned is not None:
-            for number in sorted(self.assignment()):
-                state = await self._run(
-                    self._log.reader.state, self._group, number, self._log.horizon()
-                )
-                await self._on_assigned(number, state)
+        try:
+            if self._on_assigned is not None:
+                for number in sorted(self.assignment()):
+                    state = await self._run(
+                        self._log.reader.state, self._group, number, self._log.horizon()
+                    )
+                    await self._on_assigned(number, state)
+        except BaseException:
+            self._leave()
+            raise
 
     async def stop(self) -> None:
         """Leave the group. Safe twice and without start; commits nothing."""
@@ -89,10 +93,13 @@ class Member:
                 for number in sorted(self.assignment()):
                     await self._on_revoked(number)
         finally:
-            self._cursors = {}
-            self._wakers.discard(self._wake)
-            self._wake.set()
-            self._log.leave(self._group)
+            self._leave()
+
+    def _leave(self) -> None:
+        self._cursors = {}
+        self._wakers.discard(self._wake)
+        self._wake.set()
+        self._log.leave(self._group)
 
     async def poll(
         self,
@@ -137,7 +144,7 @@ class Member:
                     Advance(self._group, self._cursors[key].partition, marks)
                     for key, marks in offsets.items()
                 ],
-                [Keep(self._group, *change, expires) for change in changes],
+                [keep(self._group, change, expires) for change in changes],
             ),
             refusable=False,
         )

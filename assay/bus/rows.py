@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from assay.bus import codec
-from assay.bus.contract import Topic
+from assay.bus.contract import StateChange, Topic
 from assay.bus.database import OFFSET_BITS
 from assay.bus.progress import Progress
+from assay.errors import Permanent
 
 
 class Partition:
@@ -55,6 +56,16 @@ class Keep(NamedTuple):
     key: str
     value: bytes | None
     expires: int | None
+    crc: int
+
+
+def keep(group: str, change: StateChange, expires: int | None) -> Keep:
+    """The row of a change. Raises `Permanent` for a key that has no UTF-8 form."""
+    try:
+        crc = codec.text_crc(group, *change, expires)
+    except UnicodeEncodeError as error:
+        raise Permanent(f"a state key cannot be written: {error}") from error
+    return Keep(group, *change, expires, crc)
 
 
 class Transaction(NamedTuple):
@@ -94,16 +105,14 @@ def write_progress(
     connection.executemany("INSERT OR REPLACE INTO progress VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
-def write_state(connection: sqlite3.Connection, keep: Keep) -> None:
-    """Write or delete a row of `state`."""
-    if keep.value is None:
-        connection.execute(
-            "DELETE FROM state WHERE name = ? AND partition = ? AND key = ?",
-            (keep.group, keep.partition, keep.key),
-        )
-    else:
-        crc = codec.text_crc(keep.group, keep.partition, keep.key, keep.value, keep.expires)
-        connection.execute(
-            "INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?, ?, ?)",
-            (keep.group, keep.partition, keep.key, keep.value, keep.expires, crc),
-        )
+def write_state(connection: sqlite3.Connection, keeps: Iterable[Keep]) -> None:
+    """Write or delete rows of `state`; of several for a key, the last holds."""
+    last = {keep[:3]: keep for keep in keeps}
+    connection.executemany(
+        "INSERT OR REPLACE INTO state VALUES (?, ?, ?, ?, ?, ?)",
+        [keep for keep in last.values() if keep.value is not None],
+    )
+    connection.executemany(
+        "DELETE FROM state WHERE name = ? AND partition = ? AND key = ?",
+        [key for key, keep in last.items() if keep.value is None],
+    )

@@ -85,6 +85,10 @@ class Writer:
         """Run `function` in the thread, between transactions, and return its result."""
         return await self._submit(_Job(self._future(), call=function))
 
+    async def sweep(self) -> None:
+        """Apply the retention at once, rather than within the next seconds."""
+        await self.call(self._sweep)
+
     def _future(self) -> asyncio.Future[Any]:
         if self._thread is None:
             raise Retryable("the bus is stopped")
@@ -103,11 +107,7 @@ class Writer:
             jobs = self._next_jobs()
             going = None not in jobs
             self._execute([job for job in jobs if job is not None])
-            _, error = _outcome(self._keep_house)
-            fault = None if error is None else str(error)
-            if fault is not None and fault != self._fault:
-                logger.error("the log cannot be kept in order: %s", fault)
-            self._fault = fault
+            self._keep_house()
 
     def _next_jobs(self) -> list[_Job | None]:
         """What waits, up to about `MAX_BATCH`; none comes last."""
@@ -134,11 +134,18 @@ class Writer:
                 self._report([(job, *_outcome(job.call))])
 
     def _keep_house(self) -> None:
-        """What no caller waits for; it is tried again with the next batch."""
+        """What no caller waits for: it is tried again, and a change of its error is logged."""
+        due = time.monotonic() - self._swept >= SWEEP_SECONDS
+        _, error = _outcome(self._sweep if due else self._log.settle)
+        if error is not None and str(error) != self._fault:
+            logger.error("the log cannot be kept in order: %s", error)
+        if error is not None or due:
+            self._fault = None if error is None else str(error)
+
+    def _sweep(self) -> None:
+        self._swept = time.monotonic()
         self._log.settle()
-        if time.monotonic() - self._swept >= SWEEP_SECONDS:
-            self._swept = time.monotonic()
-            sweep(self._log, self._max_size)
+        sweep(self._log, self._max_size, self._jobs.empty)
 
     def _report(self, results: list[tuple[_Job, Any, BaseException | None]]) -> None:
         assert self._loop is not None
