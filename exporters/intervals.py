@@ -52,13 +52,6 @@ class Spread(NamedTuple):
     independent: float = 0.0
     conversations: float = 0.0
 
-    def plus(self, other: Spread) -> Spread:
-        return Spread(
-            self.between + other.between,
-            self.independent + other.independent,
-            self.conversations + other.conversations,
-        )
-
     @property
     def design_effect(self) -> float:
         """At least 1."""
@@ -155,3 +148,8 @@ def spread(hours: Iterable[Moments], cells: Iterable[Cell], groups: int) -> Spre
         for cell in cells
     )
     return Spread(max(0.0, between), independent, conversations)
+
+
+def pool(spreads: Iterable[Spread]) -> Spread:
+    """The spread of several series of one app together."""
+    return Spread(*map(sum, zip(*spreads, strict=True)))

@@ -4,25 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import hmac
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
 import msgspec
 from fastapi import APIRouter, Request, Response
 from prometheus_client import CollectorRegistry
-from prometheus_client.exposition import choose_encoder
-from prometheus_client.metrics_core import Metric
 
 from assay.health import Check
+from exporters.families import render
 
-
-class _Snapshot:
-    """Families as they were collected; what a renderer takes for a registry."""
-
-    def __init__(self, metrics: Iterable[Metric]) -> None:
-        self._metrics = list(metrics)
-
-    def collect(self) -> list[Metric]:
-        return self._metrics
+OPENMETRICS = "application/openmetrics-text"
+_CONTENT_TYPES = {
+    True: f"{OPENMETRICS}; version=1.0.0; charset=utf-8",
+    False: "text/plain; version=0.0.4; charset=utf-8",
+}
 
 
 def router(
@@ -40,10 +35,11 @@ def router(
     async def metrics(request: Request) -> Response:
         if bearer is not None and not _presents(request, bearer):
             return Response(status_code=401, headers={"WWW-Authenticate": "Bearer"})
-        encode, content_type = choose_encoder(request.headers.get("accept", ""))
-        # Collected in the loop, where the windows change; rendered in a thread, which takes longer.
-        page = await asyncio.to_thread(encode, _Snapshot(registry.collect()))
-        return Response(page, headers={"Content-Type": content_type})
+        openmetrics = OPENMETRICS in request.headers.get("accept", "")
+        # Collected in the loop, where the windows change; rendered in a thread.
+        metrics = list(registry.collect())
+        page = await asyncio.to_thread(render, metrics, openmetrics=openmetrics)
+        return Response(page, headers={"Content-Type": _CONTENT_TYPES[openmetrics]})
 
     @routes.get("/health", include_in_schema=False)
     async def health() -> Response:

@@ -5,22 +5,23 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any
+from functools import lru_cache
 
 import msgspec
-from prometheus_client import Counter, Gauge, Histogram
+from prometheus_client import Counter, Gauge
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Exemplar, Sample
+from prometheus_client.samples import Exemplar
 
 from assay import series as rows
+from assay.records import SeriesKey
+from exporters.families import Family, LabelSet
+from exporters.severity import LEVELS
 from exporters.tracked import Series
-from exporters.views import View, Views
+from exporters.views import WINDOWS, View, Views
 from exporters.windows import Windows
 
 Shown = tuple[Series, float, dict[str, View]]
-
-_TYPES: dict[Any, str] = {Counter: "counter", Gauge: "gauge", Histogram: "histogram"}
 
 _COUNTERS: tuple[tuple[rows.Row[Counter], Callable[[Series], float]], ...] = (
     (rows.WEIGHT, lambda series: series.totals.weight),
@@ -32,18 +33,25 @@ _GAUGES: tuple[tuple[rows.Row[Gauge], Callable[[View], float | None]], ...] = (
     (rows.WINDOW_TURNS, lambda view: view.turns),
     (rows.FRESHNESS, lambda view: view.freshness if view.turns else None),
     (rows.SCORE_MEAN, lambda view: view.mean),
-    (rows.DEFECT_RATE, lambda view: view.rate and view.rate.rate),
-    (rows.DEFECT_RATE_LOWER, lambda view: view.rate and view.rate.lower),
-    (rows.DEFECT_RATE_UPPER, lambda view: view.rate and view.rate.upper),
+    (rows.DEFECT_RATE, lambda view: view.rate.rate if view.rate else None),
+    (rows.DEFECT_RATE_LOWER, lambda view: view.rate.lower if view.rate else None),
+    (rows.DEFECT_RATE_UPPER, lambda view: view.rate.upper if view.rate else None),
     (rows.DEFECT_RATE_IF_ERRORS_FAIL, lambda view: view.if_errors_fail),
     (rows.DEFECT_RATE_IF_ERRORS_PASS, lambda view: view.if_errors_pass),
 )
+_PASSED, _FAILED = LabelSet({"passed": "true"}), LabelSet({"passed": "false"})
+_WINDOW = {window: LabelSet({"window": window}) for window in WINDOWS}
+_WINDOW_LEVEL = {
+    (window, level): LabelSet({"window": window, "level": level})
+    for window in WINDOWS
+    for level in LEVELS
+}
 
 
 class QualitySeries(Collector):
-    """Counters, gauges and histograms of `windows`; nothing while `windows` returns none.
+    """Counters, gauges and histograms of `windows`; nothing while there are none.
 
-    To be collected in the thread that changes the windows. Non-finite values give no sample.
+    To be collected in the thread that changes the windows.
     """
 
     def __init__(
@@ -52,7 +60,7 @@ class QualitySeries(Collector):
         self._windows = windows
         self._clock = clock
         self._views: Views | None = None
-        self._of: Windows | None = None
+        self._labels: dict[SeriesKey, LabelSet] = {}
 
     def describe(self) -> Iterable[Metric]:
         """Registering collects nothing."""
@@ -61,83 +69,81 @@ class QualitySeries(Collector):
     def collect(self) -> Iterator[Metric]:
         windows = self._windows()
         if windows is None:
-            self._views = self._of = None
+            self._views = None
             return
-        if self._views is None or self._of is not windows:
-            self._views, self._of = Views(windows), windows
+        if self._views is None or self._views.windows is not windows:
+            self._views = Views(windows)
+            self._labels = {}
         shown = self._views.refresh(int(self._clock() // 60))
         yield _turns(windows)
-        yield from _counters(shown)
-        yield from _histograms(shown)
-        yield from _gauges(shown)
+        yield from self._counters(shown)
+        yield from self._histograms(shown)
+        yield from self._gauges(shown)
 
+    def _labels_of(self, series: Series) -> LabelSet:
+        labels = self._labels.get(series.key)
+        if labels is None:
+            labels = self._labels[series.key] = LabelSet(msgspec.structs.asdict(series.key))
+        return labels
 
-class _Family:
-    """A metric family that is being filled."""
+    def _counters(self, shown: list[Shown]) -> Iterator[Metric]:
+        evaluations, passed = Family(rows.EVALUATIONS), Family(rows.PASSED)
+        families = [(Family(row), value) for row, value in _COUNTERS]
+        for series, _, _ in shown:
+            labels = self._labels_of(series)
+            for count in series.outcomes.values():
+                evaluations.add(labels, count.n, _outcome(count.outcome, count.reason))
+            if series.totals.weight:
+                passed.add(labels, series.totals.passed, _PASSED)
+                passed.add(labels, series.totals.failed, _FAILED)
+                for family, value in families:
+                    family.add(labels, value(series))
+        yield evaluations
+        yield passed
+        yield from (family for family, _ in families)
 
-    def __init__(self, row: rows.Row[Any]) -> None:
-        self._row = row
-        self._samples: list[Sample] = []
+    def _histograms(self, shown: list[Shown]) -> Iterator[Metric]:
+        scores, latencies = Family(rows.SCORE), Family(rows.TURN_LATENCY)
+        for series, _, _ in shown:
+            labels, key = self._labels_of(series), series.key
+            _histogram(scores, series, labels)
+            if key.metric == "latency_seconds" and key.engine == "computed":
+                of_turns = {name: labels.values[name] for name in rows.TURN_LATENCY.labels}
+                _histogram(latencies, series, LabelSet(of_turns))
+        yield scores
+        yield latencies
 
-    def add(
-        self,
-        labels: dict[str, str],
-        value: float | None,
-        suffix: str = "",
-        exemplar: Exemplar | None = None,
-    ) -> None:
-        """A sample, unless there is no value or it is not finite."""
-        if value is not None and math.isfinite(value):
-            self._samples.append(Sample(self._row.name + suffix, labels, value, None, exemplar))
-
-    def metric(self) -> Metric:
-        name = self._row.name.removesuffix("_total")
-        metric = Metric(name, self._row.help, _TYPES[self._row.kind], self._row.unit)
-        metric.samples = self._samples
-        return metric
-
-
-def _labels(series: Series) -> dict[str, str]:
-    return msgspec.structs.asdict(series.key)
+    def _gauges(self, shown: list[Shown]) -> Iterator[Metric]:
+        families = [(Family(row), value) for row, value in _GAUGES]
+        severity, last = Family(rows.DEFECT_RATE_AT_SEVERITY), Family(rows.LAST_SCORED)
+        effects = Family(rows.DESIGN_EFFECT)
+        for series, effect, views in shown:
+            labels = self._labels_of(series)
+            if series.totals.last_scored:
+                last.add(labels, series.totals.last_scored)
+            if series.totals.weight:
+                effects.add(labels, effect)
+            for window, view in views.items():
+                for family, value in families:
+                    family.add(labels, value(view), _WINDOW[window])
+                for level, rate in view.at_severity.items():
+                    severity.add(labels, rate, _WINDOW_LEVEL[window, level])
+        yield from (family for family, _ in families)
+        yield severity
+        yield last
+        yield effects
 
 
 def _turns(windows: Windows) -> Metric:
-    family = _Family(rows.TURNS)
+    family = Family(rows.TURNS)
     for (app, environment), counts in windows.turns.items():
+        labels = LabelSet({"app": app, "environment": environment})
         for decision, n in zip(("kept", "sampled_out"), counts, strict=True):
-            family.add({"app": app, "environment": environment, "decision": decision}, n)
-    return family.metric()
+            family.add(labels, n, LabelSet({"decision": decision}))
+    return family
 
 
-def _counters(shown: list[Shown]) -> Iterator[Metric]:
-    evaluations, passed = _Family(rows.EVALUATIONS), _Family(rows.PASSED)
-    families = [(_Family(row), value) for row, value in _COUNTERS]
-    for series, _, _ in shown:
-        labels = _labels(series)
-        for count in series.outcomes.values():
-            outcome = {"outcome": count.outcome, "reason": count.reason}
-            evaluations.add(labels | outcome, count.n)
-        if series.totals.weight:
-            passed.add(labels | {"passed": "true"}, series.totals.passed)
-            passed.add(labels | {"passed": "false"}, series.totals.failed)
-            for family, value in families:
-                family.add(labels, value(series))
-    for family in (evaluations, passed, *(family for family, _ in families)):
-        yield family.metric()
-
-
-def _histograms(shown: list[Shown]) -> Iterator[Metric]:
-    scores, latencies = _Family(rows.SCORE), _Family(rows.TURN_LATENCY)
-    for series, _, _ in shown:
-        labels = _labels(series)
-        _histogram(scores, series, labels)
-        if series.key.metric == "latency_seconds" and series.key.engine == "computed":
-            _histogram(latencies, series, {name: labels[name] for name in rows.TURN_LATENCY.labels})
-    yield scores.metric()
-    yield latencies.metric()
-
-
-def _histogram(family: _Family, series: Series, labels: dict[str, str]) -> None:
+def _histogram(family: Family, series: Series, labels: LabelSet) -> None:
     totals = series.totals
     if not any(totals.buckets):
         return
@@ -148,33 +154,18 @@ def _histogram(family: _Family, series: Series, labels: dict[str, str]) -> None:
         if (found := totals.exemplars.get(index)) is not None:
             trace_id, value, at = found
             exemplar = Exemplar({"trace_id": trace_id}, value, at)
-        family.add(
-            labels | {"le": "+Inf" if bound == math.inf else str(float(bound))},
-            count,
-            "_bucket",
-            exemplar,
-        )
-    family.add(labels, count, "_count")
+        family.add(labels, count, _le(bound), "_bucket", exemplar)
+    family.add(labels, count, suffix="_count")
     if series.bounds[0] >= 0:
         # A sum of values that may be negative can fall, which a counter must not.
-        family.add(labels, totals.value_sum, "_sum")
+        family.add(labels, totals.value_sum, suffix="_sum")
 
 
-def _gauges(shown: list[Shown]) -> Iterator[Metric]:
-    families = [(_Family(row), value) for row, value in _GAUGES]
-    severity, last = _Family(rows.DEFECT_RATE_AT_SEVERITY), _Family(rows.LAST_SCORED)
-    effects = _Family(rows.DESIGN_EFFECT)
-    for series, effect, views in shown:
-        labels = _labels(series)
-        if series.totals.last_scored:
-            last.add(labels, series.totals.last_scored)
-        if series.totals.weight:
-            effects.add(labels, effect)
-        for window, view in views.items():
-            windowed = labels | {"window": window}
-            for family, value in families:
-                family.add(windowed, value(view))
-            for level, rate in view.at_severity.items():
-                severity.add(windowed | {"level": level}, rate)
-    for family in (*(family for family, _ in families), severity, last, effects):
-        yield family.metric()
+@lru_cache(4096)
+def _le(bound: float) -> LabelSet:
+    return LabelSet({"le": "+Inf" if bound == math.inf else str(float(bound))})
+
+
+@lru_cache(4096)
+def _outcome(outcome: str, reason: str) -> LabelSet:
+    return LabelSet({"outcome": outcome, "reason": reason})

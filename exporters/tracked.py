@@ -45,6 +45,11 @@ class OpenPart:
         add_outcomes(self.outcomes, rollup.outcomes)
         self.freshness = max(self.freshness, rollup.max_freshness)
 
+    def merge(self, other: OpenPart, *, buckets: bool) -> None:
+        add_cells(self.cells, other.cells.values(), buckets=buckets)
+        add_outcomes(self.outcomes, other.outcomes.values())
+        self.freshness = max(self.freshness, other.freshness)
+
     def packed(self) -> Part:
         return Part(list(self.cells.values()), list(self.outcomes.values()), self.freshness)
 
@@ -84,6 +89,7 @@ class Series:
         "groups",
         "hours",
         "key",
+        "late",
         "levels",
         "minutes",
         "number",
@@ -105,6 +111,9 @@ class Series:
         self._moments: dict[int, Moments] = {}
         self.changes = 0
         """Grows with every delta: a cached view of the series is good while this stands still."""
+        self.late = 0
+        """Grows with every delta to a minute that had passed: cached sums of closed minutes and
+        hours are good while this stands still."""
 
     @property
     def shard(self) -> int:

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from itertools import chain
 
 import msgspec
 
-from exporters.intervals import MIN_CONVERSATIONS, Interval, Spread, interval, spread
+from exporters.intervals import MIN_CONVERSATIONS, Interval, Spread, interval, pool, spread
 from exporters.rollup import GROUPS
-from exporters.sums import Cells, add_cells
-from exporters.tracked import OPEN_HOURS, OpenPart, Series
+from exporters.sums import Cells
+from exporters.tracked import OpenPart, Series
 from exporters.windows import Windows
 
 WINDOWS = ("5m", "1h", "24h")
@@ -28,82 +28,107 @@ class View(msgspec.Struct, frozen=True):
 
 
 class Views:
-    """Views of the series of `windows`, computed again only when a series or the minute changed."""
+    """Views of the series of `windows`, computed again only where something changed."""
 
     def __init__(self, windows: Windows) -> None:
-        self._windows = windows
-        self._views: dict[int, tuple[int, int, float, dict[str, View]]] = {}
-        self._spreads: dict[int, tuple[int, int, Spread]] = {}
+        self.windows = windows
+        self._closed: dict[int, tuple[tuple[int, int], dict[str, OpenPart]]] = {}
+        self._views: dict[int, tuple[tuple[int, int, float], dict[str, View]]] = {}
+        self._spreads: dict[int, tuple[tuple[int, int], Spread]] = {}
 
     def refresh(self, minute: int) -> list[tuple[Series, float, dict[str, View]]]:
         """Every series with its design effect and its windows, seen in `minute`."""
-        spreads = {s.number: self._spread(s, minute // 60) for s in self._windows.series.values()}
-        apps: dict[tuple[str, str], Spread] = {}
-        for series in self._windows.series.values():
-            app = series.key.app, series.key.environment
-            apps[app] = apps.get(app, Spread()).plus(spreads[series.number])
+        every = list(self.windows.series.values())
+        spreads = [self._spread(series, minute) for series in every]
+        apps: dict[tuple[str, str], list[Spread]] = {}
+        for series, own in zip(every, spreads, strict=True):
+            apps.setdefault((series.key.app, series.key.environment), []).append(own)
+        pooled = {app: pool(members) for app, members in apps.items()}
         shown = []
-        for series in self._windows.series.values():
-            own = spreads[series.number]
-            if own.conversations < MIN_CONVERSATIONS:
-                own = apps[series.key.app, series.key.environment]
-            shown.append((series, own.design_effect, self._view(series, minute, own.design_effect)))
+        for series, own in zip(every, spreads, strict=True):
+            enough = own.conversations >= MIN_CONVERSATIONS
+            used = own if enough else pooled[series.key.app, series.key.environment]
+            effect = used.design_effect
+            shown.append((series, effect, self._view(series, minute, effect)))
         return shown
 
-    def _spread(self, series: Series, hour: int) -> Spread:
+    def _spread(self, series: Series, minute: int) -> Spread:
+        state = series.changes, minute
         cached = self._spreads.get(series.number)
-        if cached is not None and cached[:2] == (series.changes, hour):
-            return cached[2]
-        hours = [h for h in series.groups if hour - OPEN_HOURS < h <= hour]
-        cells: Cells = {}
-        for h in hours:
-            if (part := series.hours.get(h)) is not None:
-                add_cells(cells, part.cells.values(), buckets=False)
-        found = spread(filter(None, map(series.moments, hours)), cells.values(), GROUPS)
-        self._spreads[series.number] = series.changes, hour, found
+        if cached is not None and cached[0] == state:
+            return cached[1]
+        hour = minute // 60
+        hours = [m for h in range(hour - 24, hour + 1) if (m := series.moments(h)) is not None]
+        cells = self._closed_parts(series, minute)["24h"].cells.values()
+        running = series.hours.get(hour)
+        found = spread(hours, chain(cells, running.cells.values() if running else ()), GROUPS)
+        self._spreads[series.number] = state, found
         return found
 
     def _view(self, series: Series, minute: int, effect: float) -> dict[str, View]:
+        state = series.changes, minute, effect
         cached = self._views.get(series.number)
-        if cached is not None and cached[:3] == (series.changes, minute, effect):
-            return cached[3]
-        hour = minute // 60
+        if cached is not None and cached[0] == state:
+            return cached[1]
         views = {}
-        for window, parts in (
-            ("5m", [p for m, p in series.minutes.items() if minute - 5 <= m <= minute]),
-            ("1h", [p for m, p in series.minutes.items() if minute - 60 <= m <= minute]),
-            ("24h", [p for h, p in series.hours.items() if hour - 24 <= h <= hour]),
-        ):
-            if parts:
-                views[window] = view(parts, series, effect)
-        self._views[series.number] = series.changes, minute, effect, views
+        for window, closed in self._closed_parts(series, minute).items():
+            running = series.hours if window == "24h" else series.minutes
+            now = running.get(minute // 60 if window == "24h" else minute)
+            if now is not None or closed.outcomes:
+                views[window] = view(series, closed, now, effect)
+        self._views[series.number] = state, views
         return views
 
+    def _closed_parts(self, series: Series, minute: int) -> dict[str, OpenPart]:
+        """The sums of each window without its running minute or hour."""
+        state = series.late, minute
+        cached = self._closed.get(series.number)
+        if cached is not None and cached[0] == state:
+            return cached[1]
+        hour, buckets = minute // 60, bool(series.levels)
+        parts = {window: OpenPart() for window in WINDOWS}
+        for m, part in series.minutes.items():
+            if minute - 60 <= m < minute:
+                parts["1h"].merge(part, buckets=buckets)
+                if minute - 5 <= m:
+                    parts["5m"].merge(part, buckets=buckets)
+        if cached is not None and (cached[0][0], cached[0][1] // 60) == (series.late, hour):
+            parts["24h"] = cached[1]["24h"]
+        else:
+            for h, part in series.hours.items():
+                if hour - 24 <= h < hour:
+                    parts["24h"].merge(part, buckets=buckets)
+        self._closed[series.number] = state, parts
+        return parts
 
-def view(parts: Iterable[OpenPart], series: Series, effect: float) -> View:
-    """The sums of `parts` as a view. A window is the running unit and those before it."""
-    cells: Cells = {}
-    turns, errors, freshness = 0, 0.0, 0.0
-    for part in parts:
-        add_cells(cells, part.cells.values(), buckets=bool(series.levels))
-        freshness = max(freshness, part.freshness)
-        for count in part.outcomes.values():
-            if count.outcome == "scored":
-                turns += count.n
-            elif count.outcome == "error":
-                errors += count.weight
-    values = sum(cell.n * cell.weight for cell in cells.values())
-    judged = sum(cell.judged * cell.weight for cell in cells.values())
-    defects = sum(cell.defects * cell.weight for cell in cells.values())
+
+def view(series: Series, closed: OpenPart, running: OpenPart | None, effect: float) -> View:
+    """A window's sums as a view."""
+    total = OpenPart()
+    total.merge(closed, buckets=bool(series.levels))
+    if running is not None:
+        total.merge(running, buckets=bool(series.levels))
+    turns, errors = 0, 0.0
+    for count in total.outcomes.values():
+        if count.outcome == "scored":
+            turns += count.n
+        elif count.outcome == "error":
+            errors += count.weight
+    values = judged = defects = sum_of_values = 0.0
+    for cell in total.cells.values():
+        values += cell.n * cell.weight
+        judged += cell.judged * cell.weight
+        defects += cell.defects * cell.weight
+        sum_of_values += cell.total * cell.weight
     bounded = judged > 0 or (errors > 0 and series.key.kind != "info")
     return View(
         turns=turns,
-        freshness=freshness,
-        mean=sum(c.total * c.weight for c in cells.values()) / values if values else None,
-        rate=interval(cells.values(), effect),
+        freshness=total.freshness,
+        mean=sum_of_values / values if values else None,
+        rate=interval(total.cells.values(), effect),
         if_errors_fail=(defects + errors) / (judged + errors) if bounded else None,
         if_errors_pass=defects / (judged + errors) if bounded else None,
-        at_severity=_at_severity(cells, series, values),
+        at_severity=_at_severity(total.cells, series, values),
     )
 
 

@@ -100,12 +100,14 @@ class Windows:
     def add(self, rollup: Rollup) -> Series:
         """Add a delta; the series that it went to. What claims to be from the future, by a wrong
         clock, counts as of this minute."""
-        rollup.minute = min(rollup.minute, int(self._clock() // 60))
+        now = int(self._clock() // 60)
+        rollup.minute = min(rollup.minute, now)
         series = self._series(rollup.key)
         for count in rollup.outcomes:
             count.reason = self.labels.admit("reason", label_text(count.reason))
         series.add_totals(rollup)
         series.changes += 1
+        series.late += rollup.minute < now
         self._changed.add(f"s/{series.shard}")
         self._add_part(series, rollup)
         return series
