@@ -68,25 +68,30 @@ def read(text: str, prompt: Prompt, parts: Parts | None = None) -> Reading:
 
 def parse(text: str, prompt: Prompt) -> Any:
     """The one JSON value in `text` that could be the answer. Raises Unreadable."""
-    if len(text) > MAX_REPLY:
-        raise Unreadable("unparsable", "reply too long")
-    body = _THINKING.sub("", text).strip()
-    if not body:
-        raise Unreadable("unparsable", "empty reply")
+    body = _body(text)
     try:
         return _decode(body)
     except ValueError:
-        pass
-    found = _objects(body)
+        found = _objects(body)
     key = _answer_key(prompt)
     answers = [value for value in found if _holds(value, key)]
     if not answers:
-        if _REFUSAL.match(body):
-            raise Unreadable("refused", "the judge declined")
-        raise Unreadable("unparsable", "no JSON object with the answer")
+        raise _nothing_in(body)
     if any(_value_at(answer, key) != _value_at(answers[0], key) for answer in answers):
         raise Unreadable("unparsable", "more than one answer")
     return answers[-1]
+
+
+def parse_json(text: str) -> Any:
+    """The one JSON object in `text`, whatever its keys. Raises Unreadable."""
+    body = _body(text)
+    try:
+        return _decode(body)
+    except ValueError:
+        found = [value for value in _objects(body) if isinstance(value, dict)]
+    if len(found) == 1:
+        return found[0]
+    raise _nothing_in(body) if not found else Unreadable("unparsable", "more than one answer")
 
 
 def read_object(answer: Any, prompt: Prompt, parts: Parts) -> Reading:
@@ -137,6 +142,22 @@ def read_object(answer: Any, prompt: Prompt, parts: Parts) -> Reading:
             return Reading(
                 value=scale.value_of(share), reason=reason, details=details | {scale.items: items}
             )
+
+
+def _body(text: str) -> str:
+    """The reply without the model's thinking aloud before it. Raises Unreadable."""
+    if len(text) > MAX_REPLY:
+        raise Unreadable("unparsable", "reply too long")
+    body = _THINKING.sub("", text).strip()
+    if not body:
+        raise Unreadable("unparsable", "empty reply")
+    return body
+
+
+def _nothing_in(body: str) -> Unreadable:
+    if _REFUSAL.match(body):
+        return Unreadable("refused", "the judge declined")
+    return Unreadable("unparsable", "no JSON object with the answer")
 
 
 def _answer_key(prompt: Prompt) -> str:

@@ -18,8 +18,8 @@ import math
 import re
 from collections.abc import Callable
 
-from assay.errors import Permanent
 from scorers.judging.evidence import Piece
+from scorers.judging.faults import TooLong
 
 _WORD = re.compile(r"\w+")
 PASSAGE = 600
@@ -28,10 +28,6 @@ OPENING = 200
 """Characters of a document that always stay."""
 PIECE_TOKENS = 44
 """Tokens of a piece's boundary lines."""
-
-
-class TooLong(Permanent):
-    """The evidence does not fit, however it is shortened."""
 
 
 def _estimate(text: str) -> int:
