@@ -316,3 +316,31 @@ ASSEMBLY_DEAD_LETTERS = Row(
 ASSEMBLY_RETRIES = Row(
     Counter, "assay_assembly_retries_total", "Attempts of the assembler that failed for now."
 )
+
+# The scorers' own work.
+
+SCORED_TURNS = Row(
+    Counter,
+    "assay_scored_turns_total",
+    "Turns that a scorer group has finished, whatever their outcomes.",
+    ("group",),
+)
+SCORER_DEATHS = Row(
+    Counter,
+    "assay_scorer_process_deaths_total",
+    "Worker processes that ended at work and were replaced.",
+    ("group",),
+)
+SCORER_RETRIES = Row(
+    Counter,
+    "assay_scorer_retries_total",
+    "Attempts of a scorer group that failed for now.",
+    ("group",),
+)
+SCORER_LAG = Row(Gauge, "assay_scorer_lag", "Turns that wait for a scorer group.", ("group",))
+SCORER_DEAD_LETTERS = Row(
+    Counter,
+    "assay_scorer_dead_letters_total",
+    "Records that a scorer group could not read, by reason: unreadable or schema.",
+    ("group", "reason"),
+)

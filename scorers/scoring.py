@@ -195,11 +195,11 @@ def _state(field: str, value: Any) -> str:
     match value:
         case () if field == "reference_tool_calls":
             return "present"
-        case None | {}:
+        case None:
             return "absent"
         case str():
             return "empty" if not value or value.isspace() else "present"
-        case ():
+        case () | dict() if not value:
             return "absent"
         case tuple():
             return "empty" if all(map(_blank, value)) else "present"

@@ -33,7 +33,6 @@ _WORD = re.compile(
 )
 _SPACELESS_LETTER = re.compile(rf"[{_SPACELESS}]")
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
-_SYMBOL = re.compile(r"[^\w\s]")
 _BOUNDARY = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+|(?<=[。！？｡।])|\n+")
 _ABBREVIATION = re.compile(
     r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co|[A-Z])\.$"
@@ -74,7 +73,7 @@ def words(text: str) -> tuple[str, ...]:
         found = _ASCII_WORD.findall(lowered)
     else:
         found = _WORD.findall(lowered.replace("’", "'"))
-    return tuple(found or _SYMBOL.findall(lowered))
+    return tuple(found or [c for c in lowered if unicodedata.category(c)[0] == "S"])
 
 
 @lru_cache(maxsize=256)
@@ -114,16 +113,22 @@ def stem(word: str) -> str:
     for ending in ("'s", "s'"):
         word = word.removesuffix(ending)
     for ending, instead in _ENDINGS:
-        if word.endswith(ending) and len(word) - len(ending) >= 3:
-            word = word[: len(word) - len(ending)] + instead
-            break
+        if word.endswith(ending):
+            base = word[: len(word) - len(ending)] + instead
+            if len(base) >= 3 and not _VOWELS.isdisjoint(base):
+                word = base
+                break
     if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiouls":
         word = word[:-1]
     return word.removesuffix("e") if len(word) > 4 else word
 
 
+_VOWELS = frozenset("aeiouy")
 _ENDINGS = (
     ("sses", "ss"),
+    ("xes", "x"),
+    ("ches", "ch"),
+    ("shes", "sh"),
     ("ies", "y"),
     ("ied", "y"),
     ("ingly", ""),

@@ -11,9 +11,9 @@ from scorers.text import content_set, latin_share, sentences, word_set
 
 _CONNECTIVES = frozenset(
     """
-    also and but so because therefore however then first second third next finally thus hence 
-    moreover furthermore additionally although though while since after before otherwise instead 
-    meanwhile it this that these those they he she its their such both either once if when to for 
+    also and but so because therefore however then first second third next finally thus hence
+    moreover furthermore additionally although though while since after before otherwise instead
+    meanwhile it this that these those they he she its their such both either once if when to for
     you your we our
     """.split()  # noqa: SIM905 - as in text.py
 )

@@ -1,0 +1,119 @@
+"""What a worker process does: encoded turns in, encoded scores out.
+
+The plan is set once per process; after that only bytes go to and fro.
+"""
+
+from __future__ import annotations
+
+import gc
+import multiprocessing
+import os
+import signal
+import threading
+import time
+from multiprocessing.connection import wait
+from typing import NamedTuple
+
+import msgspec
+
+from assay.records import Score, Turn, TurnScores, decode_turn, encode
+from scorers import deadline
+from scorers.plan import Plan
+from scorers.scorer import Verdict
+from scorers.scoring import score_turn, to_score, turn_scores
+
+
+class Refused(NamedTuple):
+    """A record that holds no turn."""
+
+    reason: str
+    """Closed: `unreadable`."""
+
+
+Result = bytes | Refused
+"""The encoded TurnScores of a record, or why there is none."""
+
+
+class Job(NamedTuple):
+    """What the scores of a batch say of where they come from."""
+
+    plan: Plan
+    group: str
+    run: str
+
+
+_job: Job | None = None
+
+
+def begin(job: Job) -> None:
+    """Make this process ready for `score`. Interrupts are the parent's: it ends its processes, and
+    when it is killed they end themselves."""
+    global _job
+    parent = multiprocessing.parent_process()
+    if parent is not None:
+        threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    deadline.install()
+    _job = job
+    gc.freeze()
+
+
+def _end_with(sentinel: int) -> None:
+    wait([sentinel])
+    os._exit(1)
+
+
+def ready() -> bool:
+    """Answers once the process is ready."""
+    return _job is not None
+
+
+def score(values: list[bytes]) -> list[Result]:
+    """The results of a batch, in order, in a process that has begun."""
+    if _job is None:
+        raise RuntimeError("begin was not called in this process")
+    return [score_value(value, _job) for value in values]
+
+
+def score_value(value: bytes, job: Job) -> Result:
+    """One encoded turn, scored."""
+    turn = read(value)
+    if turn is None:
+        return Refused("unreadable")
+    found = score_turn(
+        turn, job.plan.entries(turn.app), group=job.group, scored_at=time.time_ns(), run=job.run
+    )
+    return encoded(found)
+
+
+def give_up(value: bytes, job: Job) -> Result:
+    """The result of a turn that no process survives: an error for every metric asked of it."""
+    turn = read(value)
+    if turn is None:
+        return Refused("unreadable")
+    lost = Verdict(outcome="error", outcome_reason="exception", reason="worker process died")
+    scores = tuple(to_score(turn, entry, lost, run=job.run) for entry in job.plan.entries(turn.app))
+    return encoded(
+        turn_scores(turn, scores, group=job.group, scored_at=time.time_ns(), run=job.run)
+    )
+
+
+def read(value: bytes) -> Turn | None:
+    """The turn that `value` encodes; none when it encodes none."""
+    try:
+        return decode_turn(value)
+    except (msgspec.MsgspecError, ValueError, RecursionError):
+        return None
+
+
+def encoded(found: TurnScores) -> bytes:
+    """The record's JSON; without reasons and details where those cannot be written as such."""
+    try:
+        return encode(found)
+    except (msgspec.MsgspecError, TypeError, ValueError, OverflowError, RecursionError):
+        bare = tuple(_without_free_text(score) for score in found.scores)
+        return encode(msgspec.structs.replace(found, scores=bare))
+
+
+def _without_free_text(score: Score) -> Score:
+    return msgspec.structs.replace(score, reason=None, details={})
