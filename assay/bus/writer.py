@@ -128,6 +128,9 @@ class Writer:
         transactions = [job.transaction for job in jobs if job.transaction is not None]
         if transactions:
             result = _outcome(lambda: self._log.apply(transactions))
+            # Before the answer, so that the next publish is measured against what this one took.
+            # An error is no error of the callers; it comes again, and is logged, with the sweep.
+            _outcome(self._log.settle)
             self._report([(job, *result) for job in jobs if job.transaction is not None])
         for job in jobs:
             if job.call is not None:
@@ -135,12 +138,12 @@ class Writer:
 
     def _keep_house(self) -> None:
         """What no caller waits for: it is tried again, and a change of its error is logged."""
-        due = time.monotonic() - self._swept >= SWEEP_SECONDS
-        _, error = _outcome(self._sweep if due else self._log.settle)
-        if error is not None and str(error) != self._fault:
-            logger.error("the log cannot be kept in order: %s", error)
-        if error is not None or due:
-            self._fault = None if error is None else str(error)
+        if time.monotonic() - self._swept >= SWEEP_SECONDS:
+            _, error = _outcome(self._sweep)
+            fault = None if error is None else str(error)
+            if fault is not None and fault != self._fault:
+                logger.error("the log cannot be kept in order: %s", fault)
+            self._fault = fault
 
     def _sweep(self) -> None:
         self._swept = time.monotonic()
