@@ -22,6 +22,7 @@ from assay.config import KeepPolicy, Sampling
 from assay.records import Turn
 from assay.sampling import conversation_draw, draw, head_probability, on_grid
 from assay.when import compile as compile_when
+from collector.dominance import Dominance
 
 BASE = "base"
 PREFIX = "rate/"
@@ -127,6 +128,7 @@ class TailSampling:
         self._head_ratio = config.head_ratio
         self._base = config.ratio
         self._by_conversation = config.unit == "conversation"
+        self._dominance = Dominance()
         self._policies = [
             _compile(policy, index, partitions) for index, policy in enumerate(config.keep)
         ]
@@ -139,6 +141,7 @@ class TailSampling:
         states = sorted(set(trace_states))
         p_head = head_probability(states, self._head_ratio)
         if self._by_conversation and turn.conversation_id:
+            self._dominance.observe(turn.app, turn.conversation_id, minute)
             # Upstream decided by trace and we by conversation, independently: scaled by p_head,
             # the conversation's draw is below p_head x ratio exactly when it is below ratio.
             u = p_head * conversation_draw(turn.app, turn.conversation_id)
