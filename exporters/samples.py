@@ -155,9 +155,10 @@ def _histogram(family: Family, series: Series, labels: LabelSet) -> None:
             trace_id, value, at = found
             exemplar = Exemplar({"trace_id": trace_id}, value, at)
         family.add(labels, count, _le(bound), "_bucket", exemplar)
-    family.add(labels, count, suffix="_count")
     if series.bounds[0] >= 0:
-        # A sum of values that may be negative can fall, which a counter must not.
+        # A sum of values that may be negative can fall, which a counter must not; without a sum
+        # OpenMetrics forbids the count too, and the +Inf bucket tells it.
+        family.add(labels, count, suffix="_count")
         family.add(labels, totals.value_sum, suffix="_sum")
 
 
