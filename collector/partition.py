@@ -8,10 +8,10 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Iterator, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, get_args
 
 from google.protobuf.message import DecodeError
-from prometheus_client import CollectorRegistry
+from prometheus_client import CollectorRegistry, Counter
 
 from assay import series
 from assay.bus.contract import Outgoing, Record, StateChange
@@ -27,24 +27,30 @@ from collector.open_traces import Ending, OpenTrace, OpenTraces, RemoteParents
 from collector.tail_sampling import Rates
 
 STAGE = "assembler"
+SIGNALS = ("traces", "logs")
+DEAD_LETTER_REASONS = ("undecodable", "empty", "invalid_trace_id", "unreadable")
 
 _log = logging.getLogger(__name__)
 
 
 class Counters:
-    """The assembler's counters on a registry."""
+    """The assembler's counters on a registry; those on the hot path are bound to their labels."""
 
     def __init__(self, registry: CollectorRegistry) -> None:
-        self.items = series.instrument(registry, series.ASSEMBLED_ITEMS)
-        self.late = series.instrument(registry, series.LATE_SPANS)
-        self.duplicate = series.instrument(registry, series.DUPLICATE_SPANS)
-        self.cut = series.instrument(registry, series.CUT_SPANS)
-        self.closed = series.instrument(registry, series.CLOSED_TRACES)
-        self.turns = series.instrument(registry, series.ASSEMBLED_TURNS)
+        def by(row: series.Row[Counter], values: tuple[str, ...]) -> dict[str, Counter]:
+            made = series.instrument(registry, row)
+            return {value: made.labels(value) for value in values}
+
+        self.items = by(series.ASSEMBLED_ITEMS, SIGNALS)
+        self.late = by(series.LATE_SPANS, SIGNALS)
+        self.duplicate = by(series.DUPLICATE_SPANS, SIGNALS)
+        self.cut = by(series.CUT_SPANS, SIGNALS)
+        self.closed = by(series.CLOSED_TRACES, get_args(Ending))
+        self.turns = by(series.ASSEMBLED_TURNS, ("kept", "sampled_out"))
+        self.dead = by(series.ASSEMBLY_DEAD_LETTERS, DEAD_LETTER_REASONS)
+        self.unreadable = series.instrument(registry, series.UNREADABLE_SPANS)
         self.orphan = series.instrument(registry, series.ORPHAN_TURNS)
         self.truncated = series.instrument(registry, series.TRUNCATED_TURNS)
-        self.unreadable = series.instrument(registry, series.UNREADABLE_SPANS)
-        self.dead = series.instrument(registry, series.ASSEMBLY_DEAD_LETTERS)
         self.retries = series.instrument(registry, series.ASSEMBLY_RETRIES)
 
 
@@ -123,7 +129,7 @@ class Partition:
 
     def close(self, trace: OpenTrace, ending: Ending) -> None:
         """Read the trace's turns, decide about them, and forget its spans."""
-        self._count.closed.labels(ending).inc()
+        self._count.closed[ending].inc()
         minute = self.clock // 60_000
         try:
             finished = self._finisher.finish(trace, ending, self._rates, minute)
@@ -166,10 +172,10 @@ class Partition:
             duplicate += again
             cut += over
         signal = "logs" if logs else "traces"
-        self._count.items.labels(signal).inc(items)
-        self._count.late.labels(signal).inc(late)
-        self._count.duplicate.labels(signal).inc(duplicate)
-        self._count.cut.labels(signal).inc(cut)
+        self._count.items[signal].inc(items)
+        self._count.late[signal].inc(late)
+        self._count.duplicate[signal].inc(duplicate)
+        self._count.cut[signal].inc(cut)
 
     def _tally(self, decisions: list[Decision], minute: int) -> str:
         """Count the turns. Returns their verdicts as `ClosedTraces` keeps them."""
@@ -180,7 +186,7 @@ class Partition:
             tally = self._tallies.setdefault(key, Tally(*key))
             tally.turns += 1
             tally.sampled_out += not kept
-            self._count.turns.labels("kept" if kept else "sampled_out").inc()
+            self._count.turns["kept" if kept else "sampled_out"].inc()
             if turn.orphan:
                 self._count.orphan.inc()
             if turn.truncated:
@@ -188,12 +194,12 @@ class Partition:
         return verdicts
 
     def _refuse(self, record: Record, reason: str) -> None:
-        self._count.dead.labels(reason).inc()
+        self._count.dead[reason].inc()
         self._outputs.append(dead_letter(record, stage=STAGE, reason=reason))
         self._done.append(record.offset)
 
     def _refuse_trace(self, trace: OpenTrace, error: str) -> None:
-        self._count.dead.labels("unreadable").inc()
+        self._count.dead["unreadable"].inc()
         record = Record(
             SPANS,
             self.number,
