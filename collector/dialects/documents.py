@@ -78,13 +78,10 @@ def _items(value: Any, depth: int) -> list[Any]:
             return _items(value[0], depth + 1)
         return value[:_MAX_DOCUMENTS]
     if type(value) is dict and depth < _MAX_DEPTH:
-        for key in _LISTS:
-            inner = decoded(value.get(key))
-            if type(inner) is list and inner:
-                return _items(inner, depth + 1)
-        for key in ("outputs", "output", "data", "result", "response"):
-            if type(inner := decoded(value.get(key))) is dict:
-                return _items(inner, depth + 1)
+        for kind in (list, dict):
+            for key in _LISTS:
+                if key in value and type(inner := decoded(value[key])) is kind and inner:
+                    return _items(inner, depth + 1)
     return []
 
 
@@ -199,7 +196,7 @@ def question_in(prompt: str) -> str | None:
     It is what follows the last line that begins with `Question:` (or Query), as long as the text
     before that line speaks of context, up to an `Answer:` line.
     """
-    if len(prompt) < 40:
+    if len(prompt) < 40 or not _speaks_of_one(prompt):
         return None
     last = _last_question(prompt)
     if last is None or not _CUE.search(prompt, 0, last.start()):
@@ -207,6 +204,12 @@ def question_in(prompt: str) -> str | None:
     after = prompt[last.end() :]
     end = _AFTER.search(after)
     return (after[: end.start()] if end else after).strip() or None
+
+
+def _speaks_of_one(prompt: str) -> bool:
+    """A cheap test before the expressions."""
+    lower = prompt.lower()
+    return "question" in lower or "query" in lower
 
 
 def documents_in(prompt: str) -> list[Document]:

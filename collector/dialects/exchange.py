@@ -21,6 +21,8 @@ _SYSTEM = ("instructions", "system", "system_instruction", "systemInstruction", 
 
 def taken(value: Any, step: Step, layout: str) -> None:
     """What a span of any kind was given."""
+    if step.kind == "model" and step.said_in and layout == "openinference":
+        return  # the flattened keys hold all of the request that a turn has
     value = decoded(value)
     if _absent(value):
         return

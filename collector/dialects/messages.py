@@ -103,9 +103,33 @@ def _list(items: list[Any] | tuple[Any, ...], role: str, said: list[Said], depth
         return
     for item in items:
         if type(item) is dict:
-            _dict(item, role, said, depth + 1)
+            if (one := _simple(item)) is not None:
+                said.append(one)
+            else:
+                _dict(item, role, said, depth + 1)
         else:
             _read(decoded(item), role, said, depth + 1)
+
+
+def _simple(item: dict[str, Any]) -> Said | None:
+    """The commonest message, a role with one text, at the least cost; None for any other."""
+    role = ROLES.get(item["role"]) if type(item.get("role")) is str else None
+    if role is None or role == "tool" or "message" in item:
+        return None
+    text = item.get("parts") or item.get("content")
+    if type(text) is list:
+        if len(text) != 1 or type(part := text[0]) is not dict or part.get("type") != "text":
+            return None
+        text = part.get("content", part.get("text"))
+    elif type(text) is str and text[:1] in ("[", "{"):
+        return None
+    if type(text) is not str or text in REDACTED or ";base64," in text:
+        return None
+    if _BESIDE.isdisjoint(item):
+        return Said(role, text)
+    if _CALLED.isdisjoint(item):
+        return Said(role, text, finish=_finish(item))
+    return None
 
 
 def is_part(item: Any) -> bool:
@@ -182,39 +206,44 @@ def _role(message: Mapping[str, Any], default: str) -> str:
     return default
 
 
+_BESIDE = frozenset(
+    {
+        "tool_calls",
+        "toolCalls",
+        "function_call",
+        "refusal",
+        "contents",
+        "finish_reason",
+        "finishReason",
+        "stop_reason",
+    }
+)
+"""Keys that a message may carry beside its content."""
+_CALLED = _BESIDE - {"finish_reason", "finishReason", "stop_reason"}
+
+
 def _message(message: Mapping[str, Any], role: str, said: list[Said], depth: int) -> None:
     """One message. Results in it become sayings of their own, before its text, after its calls."""
     role = _role(message, role)
     content = message.get("parts") or message.get("content")
-    finish = finish_reason(
-        message.get("finish_reason") or message.get("finishReason") or message.get("stop_reason")
-    )
+    parts = Parts()
     if type(content) is dict and ("parts" in content or "role" in content):  # Gemini
         start = len(said)
         _read(content, role, said, depth + 1)
-        if finish and len(said) > start:
-            said[-1].finish = finish
+        if len(said) > start:
+            said[-1].finish = _finish(message) or said[-1].finish
         return
     if type(content) is str and role != "tool" and content[:2] in ("[{", '{"'):
         blocks = decoded(content)
-        if type(blocks) is list and blocks and all(is_part(item) for item in blocks):
+        if type(blocks) is list and blocks and all(map(is_part, blocks)):
             content = blocks
-    parts = Parts()
     parts.add(content)
-    if not (parts.texts or parts.media) and "contents" in message:
-        parts.add(message["contents"])
-    for key in ("tool_calls", "toolCalls"):
-        asked = decoded(message.get(key))
-        for item in asked if type(asked) is list else ():
-            if type(item) is dict:
-                parts.calls.append(tool_call(item))
-    alone = message.get("function_call")
-    if type(alone) is dict and not parts.calls:
-        parts.calls.append(tool_call(alone))
-    if message.get("refusal") and not parts.texts:
-        parts.add(dumped(message["refusal"]))
+    finish = None
+    if not _BESIDE.isdisjoint(message):
+        finish = _finish(message)
+        _beside(message, parts)
     text = "\n".join(parts.texts) if parts.texts else None
-    if text is None and message.get("content") == "" and not parts.calls:
+    if text is None and not parts.calls and message.get("content") == "":
         text = ""
     if role == "tool" and not parts.results:
         said.append(_tool_message(message, parts, text))
@@ -229,6 +258,28 @@ def _message(message: Mapping[str, Any], role: str, said: list[Said], depth: int
     if parts.calls and role == "user" and text is None:
         role = "assistant"
     said.append(Said(role, text, tuple(parts.media), tuple(parts.calls), finish=finish))
+
+
+def _finish(message: Mapping[str, Any]) -> str | None:
+    return finish_reason(
+        message.get("finish_reason") or message.get("finishReason") or message.get("stop_reason")
+    )
+
+
+def _beside(message: Mapping[str, Any], parts: Parts) -> None:
+    """What stands beside the content of a message: calls, a refusal, contents of their own."""
+    if "contents" in message and not (parts.texts or parts.media):
+        parts.add(message["contents"])
+    for key in ("tool_calls", "toolCalls"):
+        asked = decoded(message.get(key))
+        for item in asked if type(asked) is list else ():
+            if type(item) is dict:
+                parts.calls.append(tool_call(item))
+    alone = message.get("function_call")
+    if type(alone) is dict and not parts.calls:
+        parts.calls.append(tool_call(alone))
+    if message.get("refusal") and not parts.texts:
+        parts.add(dumped(message["refusal"]))
 
 
 def _tool_message(message: Mapping[str, Any], parts: Parts, text: str | None) -> Said:

@@ -127,8 +127,8 @@ def _told_documents(segment: Segment) -> list[Document]:
     for call in segment.calls[:1]:
         said = call.question()
         if said is not None and said.text:
-            found = documents_in(said.text)
-            if found and (question_in(said.text) or "[[ ## context" in said.text):
+            stuffed = "[[ ## context" in said.text or question_in(said.text) is not None
+            if stuffed and (found := documents_in(said.text)):
                 return found
         for name in _CONTEXT:
             if context := call.variables.get(name):

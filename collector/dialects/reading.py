@@ -57,7 +57,6 @@ _HINTS = (
     ("gen_ai.", "genai"),
 )
 _VARIABLE = "gen_ai.prompt.variable."
-_FLAT = ("llm.", "retrieval.", "reranker.", "evaluations.", "annotations.", "trace.", "session.")
 _INDEXED = ("gen_ai.prompt.", "gen_ai.completion.")
 
 
@@ -66,37 +65,41 @@ def step_of(span: Span, told: list[Told]) -> Step:
     step = Step(span)
     found, others = facts.scan(span.attributes)
     facts.fill(step, found)
-    flat = indexed = vercel_keys = pydantic_keys = wrapped_keys = False
+    flat: list[str] = []
+    rows: set[int] = set()
+    vercel_keys = pydantic_keys = False
     for key in others:
-        if key in wrapped.KEYS:
-            wrapped_keys = True
+        row = wrapped.ROWS.get(key)
+        if row is not None:
+            rows.add(row)
             pydantic_keys |= key in pydantic_ai.KEYS
         elif key in pydantic_ai.KEYS:
             pydantic_keys = True
         elif key[:3] == "ai.":
             vercel_keys = True
         elif key[:7] == "gen_ai.":
-            if key.startswith(_VARIABLE):
-                value = span.attributes[key]
-                if type(value) is str:
-                    step.variables[key[len(_VARIABLE) :]] = value
-            elif key.startswith(_INDEXED):
-                indexed = True
-        elif key.startswith(_FLAT):
-            flat = True
+            if key.startswith(_INDEXED):
+                flat.append(key)
+                if key.startswith(_VARIABLE) and type(span.attributes[key]) is str:
+                    step.variables[key[len(_VARIABLE) :]] = span.attributes[key]
+        elif key.partition(".")[0] in flattened.HEADS:
+            flat.append(key)
+    groups = flattened.grouped(flat, span.attributes) if flat else {}
     if flat:
-        flattened.openinference(step)
+        flattened.openinference(step, groups)
     if vercel_keys:
         vercel.read(step)
     if pydantic_keys:
         pydantic_ai.read(step)
+    if step.kind == "tool":
+        flattened.tool(step)
     genai.read(step, told)
-    if indexed or flat:
-        flattened.indexed(step)
+    if groups:
+        flattened.indexed(step, groups)
     if "messaging.operation" in span.attributes:
         autogen.read(step)
-    if wrapped_keys:
-        wrapped.read(step)
+    if rows:
+        wrapped.read(step, sorted(rows))
     _settle(step, told)
     return step
 

@@ -36,6 +36,11 @@ def segments(unit: Unit) -> list[Segment]:
     A branch is what hangs beneath the lowest step that holds all model calls and agents.
     """
     counted = unit.calls
+    root = unit.root
+    if len(counted) < 2 or (root.kind in ("agent", "chain") and root.question() is not None):
+        agents = sum(1 for step in unit.steps if step.kind == "agent")
+        if counted or agents < 2:
+            return [_whole(unit)]
     working = counted + [step for step in unit.steps if step.kind == "agent"]
     paths = {id(step): [step, *unit.above(step)] for step in working}
     branches = _branches(unit, working, paths)
@@ -45,7 +50,7 @@ def segments(unit: Unit) -> list[Segment]:
         if not any(step.question() for step in shared):
             starts = _starts(branches, counted, paths)
     if len(starts) == 1:
-        return [Segment(unit, unit.steps, counted, _tops(unit, counted, unit.steps), True)]
+        return [_whole(unit)]
     edges = [branches[index].span.start for index in starts]
     parts: list[list[Step]] = [[] for _ in edges]
     common = {id(step) for step in _shared(unit, working, paths)}
@@ -59,6 +64,10 @@ def segments(unit: Unit) -> list[Segment]:
         own = [call for call in counted if id(call) in inside]
         found.append(Segment(unit, part, own, _tops(unit, own, part), False))
     return found
+
+
+def _whole(unit: Unit) -> Segment:
+    return Segment(unit, unit.steps, unit.calls, _tops(unit, unit.calls, unit.steps), True)
 
 
 def _shared(unit: Unit, working: list[Step], paths: dict[int, list[Step]]) -> list[Step]:

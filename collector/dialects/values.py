@@ -108,27 +108,25 @@ def first(source: Mapping[str, Any], keys: Iterable[str]) -> Any:
     return None
 
 
-def nested(attributes: Mapping[str, Any], prefix: str) -> list[Any]:
-    """The list that was flattened under `prefix`, e.g. `a.0.b` and `a.1.b` for `a.`.
+def nested(flat: Mapping[str, Any] | None) -> list[Any]:
+    """The list that was flattened into `flat`, e.g. `0.content` and `1.content`.
 
     Items are ordered by their number, not by arrival. Keys that end in a number make lists, others
     make dicts. A key that is both a value and a parent of others stays a parent.
     """
-    size = len(prefix)
-    root: dict[str, Any] = {}
-    for key, value in attributes.items():
-        if key.startswith(prefix):
-            place = root
-            *parents, last = key[size:].split(".", _MAX_NESTING)
-            for part in parents:
-                below = place.get(part)
-                if type(below) is not dict:
-                    below = place[part] = {}
-                place = below
-            if type(place.get(last)) is not dict:
-                place[last] = value
-    if not root:
+    if not flat:
         return []
+    root: dict[str, Any] = {}
+    for key, value in flat.items():
+        place = root
+        *parents, last = key.split(".", _MAX_NESTING)
+        for part in parents:
+            below = place.get(part)
+            if type(below) is not dict:
+                below = place[part] = {}
+            place = below
+        if type(place.get(last)) is not dict:
+            place[last] = value
     listed = _listed(root)
     return listed if type(listed) is list else []
 

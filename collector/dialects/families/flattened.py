@@ -6,7 +6,6 @@ retrieval.documents.0.document.id        llm.request.functions.0.name
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 from collector.dialects.documents import documents, joined
@@ -17,47 +16,96 @@ from collector.dialects.step import Step
 from collector.dialects.tools import definitions
 from collector.dialects.values import decoded, nested, plain
 
-_DOCUMENTS = ("retrieval.documents.", "reranker.output_documents.")
-_JUDGED = ("evaluations.", "annotations.")
+Groups = dict[str, dict[str, Any]]
+"""Name of a flattened list to the rest of each key below it, and its value."""
+GROUPS = frozenset(
+    {
+        "llm.input_messages",
+        "llm.output_messages",
+        "llm.prompts",
+        "llm.choices",
+        "llm.completions",
+        "llm.tools",
+        "retrieval.documents",
+        "reranker.output_documents",
+        "gen_ai.prompt",
+        "gen_ai.completion",
+        "trace.evaluations",
+        "trace.annotations",
+        "session.evaluations",
+        "session.annotations",
+    }
+)
+HEADS = frozenset(
+    {"llm", "retrieval", "reranker", "trace", "session", "evaluations", "annotations"}
+)
+"""First words of the keys that may belong to a group."""
+_FUNCTIONS = "llm.request.functions"
+_JUDGED = (("evaluations", "evaluation"), ("annotations", "annotation"))
 
 
-def openinference(step: Step) -> None:
+def grouped(keys: list[str], attributes: dict[str, Any]) -> Groups:
+    """The flattened lists among `keys`."""
+    groups: Groups = {}
+    for key in keys:
+        head, _, rest = key.partition(".")
+        second, _, below = rest.partition(".")
+        name = f"{head}.{second}"
+        if name in GROUPS:
+            rest = below
+        elif key.startswith(_FUNCTIONS):
+            name, rest = _FUNCTIONS, key[len(_FUNCTIONS) + 1 :]
+        elif head in ("evaluations", "annotations"):
+            name = head
+        else:
+            continue
+        if rest:
+            groups.setdefault(name, {})[rest] = attributes[key]
+    return groups
+
+
+def openinference(step: Step, groups: Groups) -> None:
     """Messages, documents, tools and judgements of an OpenInference span."""
     attributes = step.span.attributes
-    for prefix, role in (("llm.input_messages.", "user"), ("llm.output_messages.", "assistant")):
-        heads = nested(attributes, prefix)
-        if not heads:
-            continue
-        said = conversation([_message(item) for item in heads], role)
-        if role == "user" and not step.said_in:
-            step.said_in = said
-        elif role == "assistant" and not step.said_out:
-            step.said_out = said
+    if heard := nested(groups.get("llm.input_messages")):
+        step.said_in = step.said_in or conversation([_message(item) for item in heard])
         step.mark("openinference")
-    for kind in ("llm.prompts.", "llm.choices."):
-        texts = nested(attributes, kind)
-        if texts:
-            _completions(step, texts, asked_for=kind == "llm.prompts.")
+    if spoken := nested(groups.get("llm.output_messages")):
+        said = conversation([_message(item) for item in spoken], "assistant")
+        step.said_out = step.said_out or said
+        step.mark("openinference")
+    if not step.said_in:
+        step.said_in = _completions(groups.get("llm.prompts"), "user")
+    if not step.said_out:
+        step.said_out = _completions(groups.get("llm.choices"), "assistant")
     if not step.definitions:
-        step.definitions = definitions(nested(attributes, "llm.tools."))
-    for prefix in _DOCUMENTS:
-        if found := documents(nested(attributes, prefix)):
-            told = documents(attributes.get("output.value"))
-            step.documents = joined(found, told)
+        step.definitions = definitions(nested(groups.get("llm.tools")))
+    for name in ("reranker.output_documents", "retrieval.documents"):
+        if found := documents(nested(groups.get(name))):
+            step.documents = joined(found, documents(attributes.get("output.value")))
             step.kind = step.kind or "retriever"
-            step.reranked = prefix.startswith("reranker.")
+            step.reranked = name.startswith("reranker")
             step.mark("openinference")
             break
     parameters = attributes.get("llm.invocation_parameters")
-    if type(parameters) is str and "format" in parameters:
-        _format(decoded(parameters), step)
+    if type(parameters) is str and ("format" in parameters or step.model is None):
+        _parameters(decoded(parameters), step)
     variables = attributes.get("llm.prompt_template.variables")
     if variables is not None and type(held := decoded(variables)) is dict:
         step.variables = {key: text for key, text in held.items() if type(text) is str}
-    if step.kind == "tool":
-        step.tool = plain(attributes.get("tool.name")) or step.tool or step.span.name
-        step.tool_id = plain(attributes.get("tool.id")) or step.tool_id
-    _judgements(attributes, step)
+    for scope in ("", "trace.", "session."):
+        for plural, single in _JUDGED:
+            for item in nested(groups.get(scope + plural)):
+                judged = item.get(single, item) if type(item) is dict else None
+                if type(judged) is dict:
+                    step.feedback.append(evaluation(judged, ""))
+
+
+def tool(step: Step) -> None:
+    """The name and id of the tool that an OpenInference span ran."""
+    attributes = step.span.attributes
+    step.tool = step.tool or plain(attributes.get("tool.name"))
+    step.tool_id = step.tool_id or plain(attributes.get("tool.id"))
 
 
 def _message(item: Any) -> Any:
@@ -91,20 +139,21 @@ def _media(part: Any) -> Any:
     return part
 
 
-def _completions(step: Step, texts: list[Any], *, asked_for: bool) -> None:
-    role = "user" if asked_for else "assistant"
+def _completions(flat: dict[str, Any] | None, role: str) -> list[Said]:
+    """Prompts or answers of a completions call, which has no messages."""
     said: list[Said] = []
-    for item in texts:
+    for item in nested(flat):
         inner = item.get("prompt", item.get("completion", item)) if type(item) is dict else item
         said += conversation(inner, role)
-    if asked_for and not step.said_in:
-        step.said_in = said
-    elif not asked_for and not step.said_out:
-        step.said_out = said
+    return said
 
 
-def _format(parameters: Any, step: Step) -> None:
-    if type(parameters) is not dict or step.response_format is not None:
+def _parameters(parameters: Any, step: Step) -> None:
+    """The model and the response format that a call asked for."""
+    if type(parameters) is not dict:
+        return
+    step.model = step.model or plain(parameters.get("model") or parameters.get("model_name"))
+    if step.response_format is not None:
         return
     declared = parameters.get("response_format")
     if declared is None and type(parameters.get("text")) is dict:
@@ -114,25 +163,10 @@ def _format(parameters: Any, step: Step) -> None:
     step.response_format = response_format(declared)
 
 
-def _judgements(attributes: Mapping[str, Any], step: Step) -> None:
-    for key in attributes:
-        if key.endswith((".score", ".label")) and any(word in key for word in _JUDGED):
-            break
-    else:
-        return
-    for scope in ("", "trace.", "session."):
-        for plural, single in (("evaluations.", "evaluation"), ("annotations.", "annotation")):
-            for item in nested(attributes, scope + plural):
-                judged = item.get(single, item) if type(item) is dict else None
-                if type(judged) is dict:
-                    step.feedback.append(evaluation(judged, ""))
-
-
-def indexed(step: Step) -> None:
+def indexed(step: Step, groups: Groups) -> None:
     """`gen_ai.prompt.N.*` and `gen_ai.completion.N.*` of the older OpenLLMetry, and of litellm."""
-    attributes = step.span.attributes
-    asked_list = nested(attributes, "gen_ai.prompt.") or nested(attributes, "llm.prompts.")
-    said_list = nested(attributes, "gen_ai.completion.") or nested(attributes, "llm.completions.")
+    asked_list = nested(groups.get("gen_ai.prompt"))
+    said_list = nested(groups.get("gen_ai.completion")) or nested(groups.get("llm.completions"))
     if asked_list and not step.said_in:
         step.said_in = conversation([m for m in asked_list if _speaks(m)])
         if step.said_in:
@@ -148,7 +182,7 @@ def indexed(step: Step) -> None:
                 step.said_out[-1].calls = calls
         step.mark("indexed")
     if not step.definitions:
-        step.definitions = definitions(nested(attributes, "llm.request.functions."))
+        step.definitions = definitions(nested(groups.get(_FUNCTIONS)))
 
 
 def _speaks(message: Any) -> bool:

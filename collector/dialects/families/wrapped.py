@@ -111,22 +111,26 @@ _HAYSTACK: tuple[tuple[str, Kind], ...] = (
 )
 
 
-KEYS = frozenset(
-    key for family in (*FAMILIES, GENERIC) for key in (*family.inputs, *family.outputs)
-)
-"""Every key that a row names: a span without any needs no `read`."""
+_ALL = (*FAMILIES, GENERIC)
+ROWS: dict[str, int] = {
+    key: row for row, family in enumerate(_ALL) for key in (*family.inputs, *family.outputs)
+}
+"""Every key that a row names, and the number of the row."""
+_LAST = len(FAMILIES)
 
 
-def read(step: Step) -> None:
-    """Read the families' rows, then, when no layout gave anything, the generic one."""
+def read(step: Step, rows: list[int]) -> None:
+    """Read the rows of which a span has keys, in order; the generic one only when no layout gave
+    anything."""
     attributes = step.span.attributes
-    for family in FAMILIES:
+    for row in rows:
+        if row == _LAST and (step.layouts or step.kind == "other"):
+            break
+        family = _ALL[row]
         asked, said = first(attributes, family.inputs), first(attributes, family.outputs)
-        if asked is None and said is None:
+        if asked in (None, "{}") and said in (None, "{}"):  # ADK puts these on tool spans
             continue
-        if (asked in ("{}", None)) and said in ("{}", None):  # ADK puts these on tool spans
-            continue
-        if not step.kind:
+        if not step.kind and (row != _LAST or (asked is not None and said is not None)):
             step.kind = family.kind
         component = attributes.get("haystack.component.type")
         if type(component) is str and step.kind == "other":
@@ -135,12 +139,6 @@ def read(step: Step) -> None:
             continue
         taken(asked, step, family.layout)
         given(said, step, family.layout)
-    if not step.layouts and step.kind != "other":
-        asked, said = first(attributes, GENERIC.inputs), first(attributes, GENERIC.outputs)
-        if asked is not None or said is not None:
-            step.kind = step.kind or ("chain" if asked is not None and said is not None else "")
-            taken(asked, step, GENERIC.layout)
-            given(said, step, GENERIC.layout)
     if step.kind == "tool" and step.tool is None:
         step.tool = tool_name(step)
 
