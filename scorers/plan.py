@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from assay import when
-from assay.catalogue import METRICS, SETS, canonical
+from assay.catalogue import ALIASES, METRICS, SETS, canonical
 from assay.errors import ConfigError, Permanent
 from assay.metric import Metric
 from assay.records import Subject, Turn
@@ -216,7 +216,7 @@ class Selection:
             return None
 
     def _similar(self, name: str) -> str:
-        known = [*SETS, *METRICS, *(s.metric.name for s in self._scorers.values())]
+        known = [*SETS, *METRICS, *ALIASES, *(s.metric.name for s in self._scorers.values())]
         lowered = name.lower()
         close = [lowered] if lowered in known else difflib.get_close_matches(lowered, known, n=1)
         hint = f"did you mean {close[0]}? " if close else ""
