@@ -40,7 +40,7 @@ ConfigFile = Annotated[
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 Since = Annotated[str, typer.Option(help="How far back: 10m, 3h, 2d.")]
-App = Annotated[str | None, typer.Option(help="Only this app (service.name).")]
+App = Annotated[str | None, typer.Option("--app", help="Only this app (service.name).")]
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the latest.")]
 
 

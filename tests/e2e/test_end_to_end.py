@@ -20,6 +20,7 @@ from prometheus_client.openmetrics.parser import text_string_to_metric_families
 
 from assay.cli.source import RUNNING, Running
 
+pytestmark = pytest.mark.slow
 ROOT = Path(__file__).parent.parent.parent
 ASSAY = [sys.executable, "-m", "assay.cli.main"]
 ANSWER = "A kettle has a warranty of two years, counted from the day of delivery."
