@@ -63,6 +63,20 @@ def test_database_of_another_program_is_refused(tmp_path):
         open_database(path)
 
 
+def test_start_that_was_killed_is_taken_up(tmp_path):
+    """A file that a killed start left without tables is completed by the next."""
+    path = tmp_path / "bus.sqlite"
+    connection = sqlite3.connect(path)
+    connection.execute(f"PRAGMA page_size = {PAGE_SIZE}")
+    connection.execute("PRAGMA auto_vacuum = INCREMENTAL")
+    connection.execute("PRAGMA journal_mode = WAL")
+    connection.close()
+    assert path.stat().st_size > 0
+    connection = open_database(path)
+    assert connection.execute("SELECT count(*) FROM partitions").fetchone() == (1,)
+    connection.close()
+
+
 def test_other_layout_is_refused(tmp_path):
     """A log of another layout is refused by its number."""
     path = tmp_path / "bus.sqlite"

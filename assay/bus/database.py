@@ -122,7 +122,7 @@ def open_database(path: Path) -> sqlite3.Connection:
         path.touch(mode=0o600)
         connection = connect(path)
         try:
-            if _scalar(connection, "PRAGMA page_count") == 0:
+            if _scalar(connection, "SELECT count(*) FROM sqlite_schema") == 0:
                 _create(connection, path)
             _check(connection, path)
         except BaseException:

@@ -57,7 +57,8 @@ class Log:
     def open(self) -> None:
         """Open or make the file. Raises `Permanent` when it is not ours or damaged."""
         self._connection = open_database(self.path)
-        self.members.clear()
+        for known in (self.partitions, self.progress, self.seen, self.members):
+            known.clear()
         try:
             with mapped(self.path):
                 self._load_partitions()
@@ -96,6 +97,7 @@ class Log:
         top = max(row[0] for row in rows)
         self._sequence = next((row[4] for row in rows if not row[0]), 0)
         self._last = max((row[5] for row in rows if row[0]), default=0)
+        self.connection.execute("BEGIN")  # a topic has all of its partitions or none
         for topic in self._topics:
             count = sum(name == topic.name for name, _ in known)
             if count not in (0, topic.partitions):
@@ -115,12 +117,13 @@ class Log:
                 self.partitions[topic.name, number] = Partition(
                     row[0], topic, number, row[3], row[4], row[5]
                 )
+        self.connection.execute("COMMIT")
 
     def _load_progress(self) -> None:
         for name, id, next_offset, beyond, seen, crc in self.connection.execute(
             "SELECT * FROM progress"
         ):
-            if crc != codec.text_crc(name, id, next_offset, beyond):
+            if crc != codec.text_crc(name, id, next_offset, beyond, seen):
                 raise damaged(self.path, f"the progress of group {name} is not as written")
             self.progress[name, id] = Progress.restore(next_offset, beyond)
             self.seen[name, id] = seen

@@ -100,8 +100,8 @@ def write_progress(
     rows = []
     for (group, id), value in progress.items():
         beyond = value.metadata()
-        crc = codec.text_crc(group, id, value.next, beyond)
-        rows.append((group, id, value.next, beyond, seen[group, id], crc))
+        row = (group, id, value.next, beyond, seen[group, id])
+        rows.append((*row, codec.text_crc(*row)))
     connection.executemany("INSERT OR REPLACE INTO progress VALUES (?, ?, ?, ?, ?, ?)", rows)
 
 
