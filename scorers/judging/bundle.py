@@ -91,9 +91,9 @@ def share_of(usage: JudgeUsage, position: int, members: int) -> JudgeUsage:
 
 
 _INTRODUCTION = (
-    "You apply several rubrics to the same evidence. Treat each as if it were the only one: a grade "
-    "in one must not colour another, and evidence that a rubric does not speak of does not count "
-    "for it."
+    "You apply several rubrics to the same evidence. Treat each as if it were the only one: a "
+    "grade in one must not colour another, and evidence that a rubric does not speak of does not "
+    "count for it."
 )
 _CLOSING = (
     "Answer with one JSON object and nothing before or after it. It has one key per rubric, named "

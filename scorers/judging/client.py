@@ -38,7 +38,6 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Counts(msgspec.Struct):
     """What was sent and what came back, since the start."""
 
-    calls: int = 0
     cache_hits: int = 0
     faults: dict[str, int] = {}
     """Failed calls by reason."""
@@ -70,6 +69,11 @@ class JudgeClient:
             ]
         }
         self.check_price(settings.model)
+
+    @property
+    def calls(self) -> int:
+        """Requests sent, answered or not."""
+        return sum(endpoint.calls for group in self._endpoints.values() for endpoint in group)
 
     async def stop(self) -> None:
         """Close every connection and the cache. Safe twice."""
@@ -151,7 +155,6 @@ class JudgeClient:
         async def attempt() -> tuple[Reply, float]:
             nonlocal calls, faults
             endpoint, ticket = await self._enter(endpoints)
-            before = endpoint.calls
             began = time.monotonic()
             calls += 1
             try:
@@ -174,8 +177,6 @@ class JudgeClient:
                 if error.limit is not None:
                     endpoint.context_tokens = min(endpoint.context_tokens, error.limit)
                 raise
-            finally:
-                self.counts.calls += endpoint.calls - before
 
         reply, seconds = await retrying(attempt, deadline=self.settings.give_up_after)
         return reply, calls, seconds

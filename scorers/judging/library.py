@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Iterator, Mapping
 from importlib import resources
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import yaml
@@ -23,7 +23,7 @@ class Library:
     def __init__(self, prompts: dict[tuple[str, Subject], Prompt]) -> None:
         self._prompts = prompts
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[Prompt]:
         return iter(self._prompts.values())
 
     def find(self, name: str, subject: Subject = "response") -> Prompt:
@@ -52,7 +52,7 @@ def load_library(override: Path | None = None) -> Library:
             faults.append(f"{folder}: no such folder of prompts")
         for path in sorted(folder.glob("*.yaml")):
             try:
-                files[path.stem] = load_file(path)
+                files[path.stem] = load_file(path, {n: f for n, (f, _) in files.items()})
             except ConfigError as error:
                 faults += error.faults
     for name, (file, _) in files.items():
@@ -72,11 +72,20 @@ def load_library(override: Path | None = None) -> Library:
     )
 
 
-def load_file(path: Path) -> tuple[PromptFile, str]:
-    """The prompt in `path`, and its text. Raises ConfigError with every fault found."""
+def load_file(path: Path, bases: Mapping[str, PromptFile] | None = None) -> tuple[PromptFile, str]:
+    """The prompt in `path`, and its text. Raises ConfigError with every fault found.
+
+    A file may say `extends: NAME`: what it leaves out is then taken from the prompt of that name.
+    """
     try:
         text = path.read_text(encoding="utf-8")
-        file = msgspec.convert(yaml.safe_load(text), PromptFile)
+        raw = yaml.safe_load(text)
+        if isinstance(raw, dict) and "extends" in raw:
+            base = (bases or {}).get(raw.pop("extends"))
+            if base is None:
+                raise ConfigError([f"{path}: extends: no such prompt"])
+            raw = msgspec.to_builtins(base) | raw
+        file = msgspec.convert(raw, PromptFile)
     except (OSError, UnicodeDecodeError, yaml.YAMLError, msgspec.ValidationError) as error:
         raise ConfigError([f"{path}: {error}"]) from error
     faults = prompt_faults(file)

@@ -61,6 +61,13 @@ class MessageTemplate(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     content: str
 
 
+class Criterion(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """One point of a rubric metric, and how much it counts."""
+
+    text: str
+    weight: float = 1.0
+
+
 class PromptFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """What stands in a prompt file."""
 
@@ -71,7 +78,7 @@ class PromptFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     metric: str = ""
     """The metric that this answers; empty: the prompt's own name."""
     family: str
-    """quality, safety, tools or part; metrics of one family may share a call."""
+    """quality, safety, tools, conversation, or part: a step of another metric."""
     question: str
     """One line: what is asked about the evidence."""
     subjects: tuple[Subject, ...] = ("response",)
@@ -86,6 +93,8 @@ class PromptFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     """When the judge may say that the metric does not apply; empty: it always applies."""
     notes: dict[str, Note] = {}
     """Findings that are asked for before the value and go to the score's details."""
+    criteria: tuple[Criterion, ...] = ()
+    """Of a rubric metric: what the input `criteria` holds."""
     messages: tuple[MessageTemplate, ...]
 
 
@@ -120,7 +129,9 @@ class Prompt:
             for role, template in self._templates
         ]
         self.digest = hashlib.blake2b(
-            msgspec.json.encode([self.messages({}), file.messages, self.schema, subject]),
+            msgspec.json.encode(
+                [self.messages({}), file.messages, self.schema, subject, file.criteria]
+            ),
             digest_size=6,
         ).hexdigest()
         """Identifies the words and the answer's form: what an endpoint is sent, evidence aside."""
@@ -177,6 +188,13 @@ def prompt_faults(file: PromptFile) -> list[str]:
             faults.append(f"notes.{name}.over: allowed: an input of the prompt")
     if file.scale.over and file.scale.over not in named:
         faults.append("scale.over: allowed: an input of the prompt")
+    if file.criteria and "criteria" not in named:
+        faults.append("criteria: the input `criteria` is needed to show them")
+    faults += [
+        f"criteria.{number}: needs a text and a weight above 0"
+        for number, criterion in enumerate(file.criteria)
+        if not criterion.text.strip() or not 0 < criterion.weight < float("inf")
+    ]
     roles = [message.role for message in file.messages]
     if not roles or roles[0] != "system" or roles[-1] != "user":
         faults.append("messages: allowed: a system message first and a user message last")
