@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup fmt check test demo up bench docs clean
+.PHONY: setup fmt check test demo up bench docs lock clean
 
 setup: $(READY)
 
@@ -34,6 +34,15 @@ demo: setup
 
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+lock:
+	rm -rf build/lock && $(PYTHON) -m venv build/lock
+	build/lock/bin/pip install --quiet --upgrade pip
+	build/lock/bin/pip install --quiet . --group dev
+	echo "# The versions that the tests run with. Made in a fresh environment by \`make lock\`." \
+		> requirements.lock
+	build/lock/bin/pip freeze --exclude assay-monitor >> requirements.lock
+	rm -rf build/lock
 
 docs: setup
 	$(BIN)/python -m assay.cli.reference README.md
