@@ -71,11 +71,7 @@ class Finisher:
         Counts each turn in `rates`, and may raise anything on data that the dialects cannot read.
         """
         spans = decode.spans(ExportTraceServiceRequest.FromString(trace.spans_request()))
-        logs = (
-            decode.logs(ExportLogsServiceRequest.FromString(trace.logs_request()))
-            if trace.logs
-            else []
-        )
+        logs = decode.logs(ExportLogsServiceRequest.FromString(trace.logs_request()))
         reading = self._read(spans, logs)
         states = {span.trace_state for span in spans}
         outputs: list[Outgoing] = []

@@ -45,6 +45,17 @@ class Fragment(NamedTuple):
     items: list[Item]
 
 
+class Piece(NamedTuple):
+    """What is kept of a fragment."""
+
+    now: int
+    """When it came, milliseconds of the bus."""
+    logs: bool
+    resource: bytes
+    scope: bytes
+    fields: list[bytes]
+
+
 def is_logs(record: Record) -> bool:
     """Whether the record holds log records rather than spans."""
     return record.headers.get("signal") == "logs"
@@ -105,12 +116,12 @@ def _logs(
     return traces
 
 
-def join(parts: Iterable[tuple[bytes, bytes, list[bytes]]]) -> bytes:
-    """The export request that holds the fields of each (resource, scope, fields)."""
+def join(pieces: Iterable[Piece]) -> bytes:
+    """The export request that the pieces, all of one signal, make together."""
     request: list[wire.Buffer] = []
-    for resource, scope, fields in parts:
-        inner = wire.field(wire.SCOPES, [scope, *fields])
-        request += wire.field(wire.GROUPS, [resource, *inner])
+    for piece in pieces:
+        inner = wire.field(wire.SCOPES, [piece.scope, *piece.fields])
+        request += wire.field(wire.GROUPS, [piece.resource, *inner])
     return b"".join(request)
 
 

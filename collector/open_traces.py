@@ -12,11 +12,12 @@ from __future__ import annotations
 
 import heapq
 import itertools
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Literal
 
 from assay.config import Assembly
-from collector.grouping import Fragment, Item, join
+from collector import saved_traces
+from collector.grouping import Fragment, Item, Piece, join
 
 Ending = Literal["settled", "idle", "max_age", "memory"]
 """Why a trace was closed."""
@@ -29,8 +30,8 @@ class OpenTrace:
     """What has come of one trace."""
 
     __slots__ = (
-        "cut", "due", "first", "here", "last", "logs", "missing_remote", "offsets", "queued",
-        "remote_service", "root_at", "size", "span_count", "spans", "trace_id",
+        "cut", "due", "first", "here", "last", "missing_remote", "offsets", "pieces", "queued",
+        "remote_service", "root_at", "saved", "saves", "size", "span_count", "trace_id",
     )  # fmt: skip
 
     def __init__(self, trace_id: bytes, now: int) -> None:
@@ -38,8 +39,9 @@ class OpenTrace:
         self.first = self.last = now
         self.root_at: int | None = None
         """When the latest root came."""
-        self.spans: list[tuple[bytes, bytes, list[bytes]]] = []
-        self.logs: list[tuple[bytes, bytes, list[bytes]]] = []
+        self.pieces: list[Piece] = []
+        self.saved = self.saves = 0
+        """How many of the pieces are saved, and in how many values of the state."""
         self.here: set[bytes] = set()
         """Ids of the items that are here."""
         self.missing_remote: set[bytes] = set()
@@ -62,11 +64,11 @@ class OpenTrace:
 
     def spans_request(self) -> bytes:
         """All its spans as an ExportTraceServiceRequest."""
-        return join(self.spans)
+        return join(piece for piece in self.pieces if not piece.logs)
 
     def logs_request(self) -> bytes:
         """All its log records as an ExportLogsServiceRequest."""
-        return join(self.logs)
+        return join(piece for piece in self.pieces if piece.logs)
 
 
 class RemoteParents:
@@ -127,8 +129,9 @@ class OpenTraces:
         """The trace whose first item came first; there must be one."""
         return next(iter(self._traces.values()))
 
-    def add(self, fragment: Fragment, offset: int, now: int, logs: bool) -> tuple[int, int]:
-        """Take in what a record holds of a trace; it is opened if it is new.
+    def add(self, fragment: Fragment, offset: int | None, now: int, logs: bool) -> tuple[int, int]:
+        """Take in what the record at `offset` (none: the state) holds of a trace, which is opened
+        if it is new.
 
         Returns how many items were here already, and how many were cut at a bound.
         """
@@ -152,13 +155,12 @@ class OpenTraces:
         # What changes nothing is not read again after a restart, so it must not move the end.
         if fields:
             trace.last = now
-            (trace.logs if logs else trace.spans).append(
-                (fragment.resource, fragment.scope, fields)
-            )
+            trace.pieces.append(Piece(now, logs, fragment.resource, fragment.scope, fields))
             size += len(fragment.resource) + len(fragment.scope)
             trace.size += size
             self.size += size
-        if (fields or (cut and not trace.cut)) and offset not in trace.offsets:
+        needed = fields or (cut and not trace.cut)
+        if needed and offset is not None and offset not in trace.offsets:
             trace.offsets.add(offset)
             self._users[offset] = self._users.get(offset, 0) + 1
         trace.cut += cut
@@ -189,12 +191,42 @@ class OpenTraces:
         self.size -= trace.size
         if trace.remote_service is not None:
             self._remote.observe(trace.remote_service, came=not trace.missing_remote)
+        return self._release(trace)
+
+    def restore(self, state: Mapping[str, bytes]) -> None:
+        """Open the traces that the state holds."""
+        for trace_id, saves, cut, pieces in saved_traces.restore(state):
+            for now, logs, fragment in pieces:
+                self.add(fragment, None, now, logs)
+            trace = self._traces[trace_id]
+            trace.saves, trace.saved = saves, len(trace.pieces)
+            trace.cut += cut
+
+    def save(self, before: int) -> tuple[dict[str, bytes], list[int]]:
+        """Save the traces that need records with offsets less than `before`.
+
+        Returns the state's values by key, and the records that no open trace needs any more.
+        """
+        values: dict[str, bytes] = {}
+        free: list[int] = []
+        if next(iter(self._users), before) >= before:
+            return values, free
+        for trace in self._traces.values():
+            if trace.offsets and min(trace.offsets) < before:
+                value = saved_traces.encode(trace.pieces[trace.saved :], bool(trace.cut))
+                values[saved_traces.key(trace.trace_id, trace.saves)] = value
+                trace.saves, trace.saved = trace.saves + 1, len(trace.pieces)
+                free += self._release(trace)
+        return values, free
+
+    def _release(self, trace: OpenTrace) -> list[int]:
         free = []
         for offset in trace.offsets:
             self._users[offset] -= 1
             if not self._users[offset]:
                 del self._users[offset]
                 free.append(offset)
+        trace.offsets = set()
         return free
 
     def _full(self, trace: OpenTrace, item: Item, logs: bool, more: int) -> bool:

@@ -16,10 +16,12 @@ from prometheus_client import CollectorRegistry, Counter
 from assay import series
 from assay.bus.contract import Outgoing, Record, StateChange
 from assay.bus.dead_letter import dead_letter
+from assay.bus.progress import MAX_BEYOND
 from assay.bus.topics import SPANS
 from assay.config import Assembly
 from assay.records import Tally
 from assay.telemetry import Trouble
+from collector import saved_traces
 from collector.closed_traces import ClosedTraces
 from collector.finishing import Decision, Finisher
 from collector.grouping import Fragment, by_trace, is_logs
@@ -28,6 +30,8 @@ from collector.tail_sampling import Rates
 
 STAGE = "assembler"
 SIGNALS = ("traces", "logs")
+SAVE_AFTER = MAX_BEYOND // 2
+"""Records that may pass before an open trace is saved to let go of its own."""
 DEAD_LETTER_REASONS = ("undecodable", "empty", "invalid_trace_id", "unreadable")
 
 _log = logging.getLogger(__name__)
@@ -75,11 +79,15 @@ class Partition:
         remote: RemoteParents,
         counters: Counters,
         state: Mapping[str, bytes],
+        *,
+        save_after: int = SAVE_AFTER,
     ) -> None:
         self.number = number
         self.clock = 0
         """Milliseconds; moved by records and by the bus's clock, never back."""
         self.open = OpenTraces(config, remote)
+        self.open.restore(state)
+        self._save_after = save_after
         self._finisher = finisher
         self._count = counters
         memory = round((config.late + config.max_age) * 1000)
@@ -144,10 +152,17 @@ class Partition:
             self.pending_bytes += sum(len(output.value) for output in finished.outputs)
             verdicts = self._tally(finished.decisions, minute)
         self._closed.add(trace.trace_id, verdicts)
+        self._state += (
+            StateChange(self.number, saved_traces.key(trace.trace_id, save), None)
+            for save in range(trace.saves)
+        )
         self._done += self.open.close(trace)
 
     def work(self) -> Work:
         """All that is to be committed."""
+        saved, free = self.open.save(self._read - self._save_after)
+        self._state += (StateChange(self.number, key, value) for key, value in saved.items())
+        self._done += free
         self._state += self._closed.changes(self.clock, self._read)
         self._state += self._rates.changes(self.clock // 60_000)
         return Work(self._outputs, self._done, self._state, list(self._tallies.values()))

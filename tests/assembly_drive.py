@@ -19,7 +19,7 @@ from assay.records import Tally, Turn, decode_turn
 from collector import dialects
 from collector.finishing import Finisher, Read
 from collector.open_traces import RemoteParents
-from collector.partition import Counters, Partition
+from collector.partition import SAVE_AFTER, Counters, Partition
 from collector.redaction import Redactor
 from collector.tail_sampling import TailSampling
 
@@ -99,7 +99,9 @@ class Stream:
         *,
         read: Read = dialects.read,
         redactor: Redactor | None = None,
+        save_after: int = SAVE_AFTER,
     ) -> None:
+        self._save_after = save_after
         self.config = config or Config()
         self.registry = CollectorRegistry()
         self.records: list[Record] = []
@@ -131,6 +133,7 @@ class Stream:
             RemoteParents(),
             self._counters,
             dict(self.state),
+            save_after=self._save_after,
         )
         self._delivered = 0
 

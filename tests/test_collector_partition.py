@@ -332,6 +332,42 @@ def test_a_restart_reads_again_only_what_was_open() -> None:
     assert stream.count("assay_late_spans_total", signal="traces") == 0
 
 
+def test_a_trace_that_stays_open_does_not_hold_the_stream() -> None:
+    """When many records have passed, an open trace moves into the state with its records done;
+    after a restart it is still there, whole, and closing it clears the state."""
+    stream = Stream(save_after=5)
+    stream.append(request([span(1, 2, 1, query="slow?")]), 0)
+    for n in range(10):
+        stream.append(request(chat(100 + n)), 1 + n)
+        stream.clock(1 + n)
+        stream.commit()
+    assert 0 in stream.done
+    assert [key for key in stream.state if key.startswith("open/")]
+    stream.append(request([span(1, 3, 1, query="slow?", response="Later.")]), 20)
+    stream.clock(20)
+    stream.commit()
+    stream.crash()
+    stream.append(request([span(1, 1), span(1, 3, 1, query="slow?", response="Later.")]), 60)
+    turns = [turn for turn in stream.finish(66) if int(turn.trace_id, 16) == 1]
+    assert not any(turn.orphan or turn.truncated for turn in turns)
+    assert (turns[-1].query, turns[-1].response) == ("slow?", "Later.")
+    assert turns[-1].arrived_at == (T0 + 60_000) * 1_000_000
+    assert not [key for key in stream.state if key.startswith("open/")]
+    assert stream.done == set(range(len(stream.records)))
+
+
+def test_a_saved_trace_is_known_to_be_cut() -> None:
+    """That items were left out survives with the trace."""
+    stream = Stream(Config.model_validate({"assembly": {"max_spans": 1}}), save_after=0)
+    stream.append(request([span(1, 2, 1, query="Q?"), span(1, 3, 1)]), 0)
+    stream.append(request(chat(2)), 10)
+    stream.clock(20)
+    stream.commit()
+    assert stream.done == {0, 1}
+    stream.crash()
+    assert all(turn.truncated for turn in stream.finish())
+
+
 def test_the_memory_of_closed_traces_ends() -> None:
     """What was closed is forgotten after `late` and `max_age`, in memory and in the state."""
     stream = Stream()
@@ -375,7 +411,7 @@ def schedules(draw: st.DrawFn):
         else:
             records.append((slot, [spans[index]]))
     steps = draw(st.lists(st.sampled_from("ddddcx"), max_size=40))
-    return spans, records, steps
+    return spans, records, steps, draw(st.sampled_from([0, 2, 5, 10_000]))
 
 
 @settings(max_examples=300, deadline=None)
@@ -383,13 +419,13 @@ def schedules(draw: st.DrawFn):
 def test_however_spans_come_each_turn_is_published_once(schedule) -> None:
     """Any interleaving, splitting and duplication of spans over records, with commits and crashes
     at any point, gives the same turns exactly once, and every record is done in the end."""
-    spans, records, steps = schedule
+    spans, records, steps, save_after = schedule
     plain = Stream()
     for trace in {s.trace_id for s in spans}:
         plain.append(request([s for s in spans if s.trace_id == trace]), 0)
     expected = sorted((t.turn_id, t.query, t.response, t.orphan) for t in plain.finish())
 
-    stream = Stream()
+    stream = Stream(save_after=save_after)
     for at, some in records:
         stream.append(request(some), at)
     for step in steps:
@@ -403,4 +439,5 @@ def test_however_spans_come_each_turn_is_published_once(schedule) -> None:
     assert sorted((t.turn_id, t.query, t.response, t.orphan) for t in turns) == expected
     assert stream.done == set(range(len(records)))
     assert sum(tally.turns for tally in stream.tallies) == len(expected)
+    assert not [key for key in stream.state if key.startswith("open/")]
     assert stream.partition.open.size == 0
