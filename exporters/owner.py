@@ -104,7 +104,8 @@ class Owner(Stage):
             windows.add_tally(tally)
             if tally.sampled_out:
                 for configured in self._configured(tally.app):
-                    windows.add(_never_scored(tally, configured))
+                    if configured.subject != "conversation":
+                        windows.add(_never_scored(tally, configured))
         for label, n in windows.labels.folded.items():
             if n:
                 self._folded.labels(label).inc(n)
