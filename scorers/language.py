@@ -7,7 +7,7 @@ import re
 from collections import Counter
 from functools import lru_cache
 
-from scorers.text import normal, words
+from scorers.text import normal, word_set
 
 _SCRIPTS = (
     ("ja", re.compile("[\u3040-\u30ff]")),
@@ -43,7 +43,7 @@ for _language, _words in _COMMON.items():
         _VOTES[_word] = (*_VOTES.get(_word, ()), _language)
 
 _SAMPLE = 2_000
-"""Characters that are looked at."""
+"""Characters that are looked at. Different common words vote, not how often they stand there."""
 
 
 @lru_cache(maxsize=256)
@@ -58,9 +58,8 @@ def language_of(text: str) -> str | None:
             if letters and len(letter.findall(sample)) >= share * letters:
                 return code
     votes: Counter[str] = Counter()
-    for word in words(sample):
-        for language in _VOTES.get(word, ()):
-            votes[language] += 1
+    for word in word_set(sample) & _VOTES.keys():
+        votes.update(_VOTES[word])
     if not votes:
         return None
     (best, most), *others = votes.most_common(2)

@@ -154,7 +154,7 @@ def content(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=256)
 def content_set(text: str) -> frozenset[str]:
     """The different stems of `content`."""
-    return frozenset(content(text))
+    return frozenset(map(stem, word_set(text) - STOPWORDS))
 
 
 @lru_cache(maxsize=256)
@@ -162,6 +162,6 @@ def latin_share(text: str) -> float:
     """The share of Latin letters among the letters of `text`, 0 to 1; 1 when it has no letters."""
     if text.isascii():
         return 1.0
-    letters = [character for character in text if character.isalpha()]
+    letters = [character for character in normal(text) if character.isalpha()]
     latin = sum(character < "\u0250" or "\u1e00" <= character < "\u1f00" for character in letters)
     return latin / len(letters) if letters else 1.0

@@ -3,30 +3,28 @@
 English only; each kind of fault takes from the value by its share.
 """
 
-# ruff: noqa: E501 - patterns read better unbroken
-
 from __future__ import annotations
 
 import re
+from itertools import pairwise
 
 from assay.records import Turn
 from scorers.local.patterns import reads
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import STOPWORDS, sentences, words
+from scorers.text import STOPWORDS, sentences, word_set, words
 
-_DOUBLED = re.compile(
-    r"\b(?!(?:that|had|very|so|no|bye|ha|really|well|now|there) )([a-z]+) \1\b", re.IGNORECASE
+_MAY_DOUBLE = frozenset({"that", "had", "very", "so", "no", "bye", "ha", "really", "well", "now"})
+_ODD = re.compile(r"[b-df-hj-np-tv-xz]{5,}|(.)\1{3,}")
+_THIRD_PERSON = ("have", "do", "go", "say", "want", "need", "like", "make", "are", "were")
+_OTHER_PERSONS = ("has", "does", "goes", "says", "is", "was", "wants", "needs")
+_DISAGREEING = frozenset(
+    [(subject, verb) for subject in ("he", "she", "it") for verb in _THIRD_PERSON]
+    + [(subject, verb) for subject in ("they", "we", "you") for verb in _OTHER_PERSONS]
+    + [("i", verb) for verb in ("is", "has", "are", "were", "does", "goes")]
+    + [("more", word) for word in ("better", "worse", "easier")]
+    + [(verb, "of") for verb in ("could", "should", "would", "must")]
 )
-_ODD = re.compile(r"(?![aeiouy])[b-df-hj-np-tv-xz]{5,}|(.)\1{3,}")
-_LOWER_START = re.compile(r"[a-z]")
-_AGREEMENT = re.compile(
-    r"\b(?:he|she|it) (?:have|do|go|say|want|need|like|make|are|were)\b"
-    r"|\b(?:they|we|you) (?:has|does|goes|says|is|was|wants|needs)\b"
-    r"|\bi (?:is|has|are|were|does|goes)\b|\ba (?:[aeio][a-z]+s?)\b|\ban (?:[bcdfgjklmnpqrstvwz][a-z]+)\b"
-    r"|\b(?:did|does|do|didn't|doesn't|don't) \w+(?:ed) \b|\bmore (?:better|worse|easier)\b"
-    r"|\b(?:could|should|would|must) of\b",
-    re.IGNORECASE,
-)
+_ARTICLE_FAULT = {"a": frozenset("aeio"), "an": frozenset("bcdfgjklmnpqrstvwz")}
 _EXPECTED_FUNCTION_WORDS = 0.2
 
 
@@ -40,12 +38,17 @@ def fluency(turn: Turn) -> Verdict:
     if not found:
         return scored(1)
     count, lines = len(found), len(parts)
-    letters = [word for word in found if word.isalpha()]
+    pairs = list(pairwise(found))
+    doubled = sum(a == b and a.isalpha() and a not in _MAY_DOUBLE for a, b in pairs)
+    disagreeing = sum(pair in _DISAGREEING for pair in pairs) + sum(
+        b[0] in _ARTICLE_FAULT[a] and len(b) > 1 for a, b in pairs if a in _ARTICLE_FAULT
+    )
+    letters = [word for word in word_set(response) if word.isalpha()]
     faults = {
-        "doubled": len(_DOUBLED.findall(response)) / count * 8,
+        "doubled": doubled / count * 8,
         "odd words": sum(map(bool, map(_ODD.search, letters))) / max(1, len(letters)) * 3,
-        "agreement": len(_AGREEMENT.findall(response)) / lines * 0.6,
-        "capitals": sum(map(bool, map(_LOWER_START.match, parts))) / lines * 0.25,
+        "agreement": disagreeing / lines * 0.6,
+        "capitals": sum(part[0].islower() for part in parts) / lines * 0.25,
         "long sentences": max(0.0, count / lines - 40) / 100,
     }
     if count >= 8:

@@ -8,27 +8,44 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from typing import NamedTuple
 
 from scorers.language import language_of
 from scorers.text import latin_share, normal, word_set
 
 
-class Patterns:
-    """Named regular expressions, each with the probability that a match means what it says."""
+class Sign(NamedTuple):
+    """A regular expression and how sure a match is."""
 
-    def __init__(self, triggers: str, patterns: Mapping[str, tuple[float, str]]) -> None:
+    probability: float
+    regex: str
+    triggers: str = ""
+    """Words without one of which it cannot match; none: those of all the patterns."""
+
+
+class Patterns:
+    """Named signs of one thing."""
+
+    def __init__(self, triggers: str, signs: Mapping[str, Sign]) -> None:
         self._triggers = frozenset(triggers.split())
-        self._patterns = [
-            (name, probability, re.compile(pattern))
-            for name, (probability, pattern) in patterns.items()
+        self._signs = [
+            (name, sign.probability, frozenset(sign.triggers.split()), re.compile(sign.regex))
+            for name, sign in signs.items()
         ]
+        for _, _, own, _ in self._signs:
+            self._triggers |= own
 
     def matches(self, text: str) -> dict[str, float]:
-        """The names of the patterns that match, with their probabilities."""
-        if self._triggers.isdisjoint(word_set(text)):
+        """The names of the signs that are there, with their probabilities."""
+        present = self._triggers & word_set(text)
+        if not present:
             return {}
         lowered = normal(text).lower().replace("’", "'")
-        return {name: p for name, p, pattern in self._patterns if pattern.search(lowered)}
+        return {
+            name: probability
+            for name, probability, own, regex in self._signs
+            if (not own or not own.isdisjoint(present)) and regex.search(lowered)
+        }
 
 
 def combined(probabilities: Mapping[str, float]) -> float:

@@ -28,6 +28,8 @@ _IBAN = re.compile(r"(?<!\w)[A-Z]{2}\d{2}(?: ?[A-Z0-9]{4}){2,7}(?: ?[A-Z0-9]{1,3
 _SSN = re.compile(r"(?<![\w-])(?!000|666|9\d\d)\d{3}-(?!00)\d{2}-(?!0000)\d{4}(?![\w-])")
 _IP = re.compile(r"(?<![\w.-])\d{1,3}(?:\.\d{1,3}){3}(?![\w.-]*\w)")
 _PSEUDONYM = re.compile(r"<([A-Z][A-Z0-9_]*)_[0-9a-f]{4,}>")
+_NUMBER = re.compile(r"\d[\d ().-]{5,}\d")
+"""What every numeric form but an IBAN's begins with."""
 _MAY_HOLD = re.compile(r"[@<\d]")
 
 
@@ -67,14 +69,16 @@ def _found(text: str) -> Iterator[tuple[str, str]]:
     if "@" in text:
         for match in _EMAIL.finditer(text):
             yield "EMAIL", match[0].lower()
-    cards = {match[0]: re.sub(r"\D", "", match[0]) for match in _CARD.finditer(text)}
-    for digits in cards.values():
-        if luhn(digits):
-            yield "CREDIT_CARD", digits
     for match in _IBAN.finditer(text):
         joined = match[0].replace(" ", "")
         if iban(joined):
             yield "IBAN", joined
+    if not _NUMBER.search(text):
+        return
+    for match in _CARD.finditer(text):
+        digits = re.sub(r"\D", "", match[0])
+        if luhn(digits):
+            yield "CREDIT_CARD", digits
     for match in _PHONE.finditer(text):
         digits = re.sub(r"\D", "", match[0])
         if 9 <= len(digits) <= 15:

@@ -1,0 +1,138 @@
+"""What scoring costs on one core: the default set, per metric, and beside its floor.
+
+`python tests/benchmarks/bench_scorers.py`. The floor is decoding the turn and splitting its texts
+into words: no scorer that reads the texts can cost less. Every turn has other texts, so that no
+result is remembered from the turn before.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections import defaultdict
+
+from assay.config import Config
+from assay.records import (
+    Document,
+    Message,
+    ToolCall,
+    ToolDefinition,
+    Turn,
+    Usage,
+    decode_turn,
+    encode,
+    turn_id_of,
+)
+from scorers.batch import Job, score_value
+from scorers.plan import Plan
+from scorers.registry import resolve
+from scorers.scoring import judge
+from scorers.text import normal, words
+
+TURNS = 300
+LIMIT_MS = 1.0
+"""Milliseconds of one core per turn of 150 words with 3 documents of 200 words."""
+VOCABULARY = """
+    order parcel refund delivery store customer account payment invoice return address item
+    price discount warranty shipping carrier tracking weekend evening morning question answer
+    support manager product colour size stock warehouse email receipt voucher deliver arrive
+    change cancel
+""".split()  # noqa: SIM905 - a list literal would be a page long
+GLUE = ["the", "a", "to", "of", "and", "in", "is", "are", "you", "your", "it", "with", "on", "be"]
+
+
+def text(rng: random.Random, count: int) -> str:
+    """`count` English-looking words in sentences of about twelve."""
+    found = []
+    for position in range(count):
+        word = rng.choice(GLUE if rng.random() < 0.45 else VOCABULARY)
+        if rng.random() < 0.1:
+            word = f"{word}{rng.randrange(1000)}"
+        found.append(word.capitalize() if position % 12 == 0 else word)
+        if position % 12 == 11:
+            found[-1] += "."
+    return " ".join(found) + "."
+
+
+def turn(number: int) -> Turn:
+    rng = random.Random(number)
+    trace_id = f"{number:032x}"
+    call = ToolCall(name="find_order", arguments={"order": number, "full": True}, result={"ok": 1})
+    schema = {
+        "type": "object",
+        "properties": {"order": {"type": "integer"}, "full": {"type": "boolean"}},
+        "required": ["order"],
+    }
+    return Turn(
+        turn_id=turn_id_of(trace_id, 0),
+        trace_id=trace_id,
+        app="shop",
+        model="m",
+        query=text(rng, 15),
+        response=text(rng, 150),
+        messages=(Message(role="user", content=text(rng, 20)),),
+        documents=tuple(Document(content=text(rng, 200)) for _ in range(3)),
+        tool_calls=(call,),
+        tool_definitions=(ToolDefinition(name="find_order", parameters=schema),),
+        ground_truth=text(rng, 100),
+        usage=Usage(input_tokens=900, output_tokens=200),
+        started_at=1,
+        ended_at=2 * 10**9,
+        time_to_first_token=0.4,
+        finish_reason="stop",
+    )
+
+
+def floor(values: list[bytes]) -> float:
+    """Milliseconds a turn for decoding and splitting alone."""
+    began = time.process_time()
+    for value in values:
+        found = decode_turn(value)
+        for part in (found.query, found.response, *(d.content for d in found.documents)):
+            words(part or "")
+    return (time.process_time() - began) / len(values) * 1e3
+
+
+def whole(values: list[bytes], plan: Plan) -> float:
+    """Milliseconds a turn from bytes to bytes."""
+    job = Job(plan, "local", "live")
+    began = time.process_time()
+    for value in values:
+        score_value(value, job)
+    return (time.process_time() - began) / len(values) * 1e3
+
+
+def by_metric(values: list[bytes], plan: Plan) -> dict[str, float]:
+    """Microseconds a turn of each entry; the first to read a text pays for its words."""
+    spent: dict[str, float] = defaultdict(float)
+    for value in values:
+        found = decode_turn(value)
+        for entry in plan.entries(found.app):
+            began = time.process_time()
+            judge(found, entry)
+            name, subject, _ = entry.key
+            spent[f"{name} ({subject})"] += time.process_time() - began
+    return {name: seconds / len(values) * 1e6 for name, seconds in spent.items()}
+
+
+def main() -> None:
+    values = [encode(turn(number)) for number in range(4 * TURNS)]
+    default = resolve(Config())
+    similarity = resolve(Config(metrics=["nlp"]))
+    whole(values[:20], default)
+    whole(values[:20], similarity)
+    least = floor(values[:TURNS])
+    words.cache_clear()
+    normal.cache_clear()
+    cost = whole(values[TURNS : 2 * TURNS], default)
+    print(f"default set: {cost:.3f} ms a turn, {cost / LIMIT_MS:.2f} of the limit of {LIMIT_MS} ms")
+    print(f"floor (decode, words): {least:.3f} ms; ratio {cost / least:.2f}")
+    print(f"nlp set: {whole(values[TURNS : 2 * TURNS], similarity):.3f} ms a turn")
+    for plan in (default, similarity):
+        costs = by_metric(values[2 * TURNS : 3 * TURNS], plan)
+        for name, microseconds in sorted(costs.items(), key=lambda item: -item[1]):
+            print(f"  {microseconds:8.1f} us  {name}")
+
+
+if __name__ == "__main__":
+    main()
