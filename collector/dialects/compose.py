@@ -42,8 +42,8 @@ def compose(segment: Segment, ordinal: int) -> Turn | None:
         trace_id=unit.root.span.trace_id,
         span_id=(said or last or steps[0]).span.span_id,
         response_id=(last.response_id if last else None) or _one(steps, "response_id"),
-        conversation_id=_one([*steps, *segment.steps], "conversation"),
-        user_id=_one([*steps, *segment.steps], "user"),
+        conversation_id=_one([*steps, *segment.steps, *unit.steps], "conversation"),
+        user_id=_one([*steps, *segment.steps, *unit.steps], "user"),
         ordinal=ordinal,
         app=_text(resource, "service.name") or "unknown",
         environment=(

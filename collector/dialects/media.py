@@ -34,15 +34,17 @@ def without_data(text: str) -> str:
     """`text` with each data: URI in it replaced by its placeholder."""
     if ";base64," not in text:
         return text
-    return _DATA_URI.sub(lambda found: _shown("", found["mime"], _decoded(found["data"])), text)
+    return _DATA_URI.sub(lambda found: _shown("file", found["mime"], _decoded(found["data"])), text)
 
 
-def placeholder(part: Mapping[str, Any], kind: str) -> str:
+def placeholder(part: Mapping[str, Any], label: str) -> str:
     """One message part that is not text, e.g. `[image: image/png, 150 kB]`.
 
+    `label` is what the part calls itself; the kind is in it (`input_audio`), or in the media type.
     The size is that of the decoded data; where there is only an address, the address stands instead
     of it, and a file's name comes before all.
     """
+    kind = next((kind for kind in _KINDS if kind in label), "file")
     facts: dict[str, Any] = dict(part)
     for key in _INSIDE:
         below = facts.get(key)
@@ -75,8 +77,6 @@ def _shown(kind: str, mime: str, size: int | None, name: str = "", where: str = 
     family = mime.partition("/")[0]
     if family in _KINDS:
         kind = family
-    elif kind not in _KINDS:
-        kind = "file"
     if mime and "/" not in mime and kind in _KINDS:
         mime = f"{kind}/{mime}"
     length = "" if size is None else f"{size / 1000:.0f} kB" if size >= 1000 else f"{size} B"

@@ -93,7 +93,7 @@ class Parts(msgspec.Struct):
             self.add(part.get("refusal"))
         elif kind not in _TEXT_TYPES or any(key in part for key in _MEDIA_KEYS):
             label = plain(part.get("modality")) or kind or "file"
-            self.media.append(placeholder(part, "image" if "image" in label else label[:5]))
+            self.media.append(placeholder(part, label))
 
 
 def tool_call(call: Mapping[str, Any]) -> ToolCall:

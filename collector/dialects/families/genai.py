@@ -140,12 +140,23 @@ def _retrieval(attributes: Mapping[str, Any], step: Step) -> None:
 
 
 def events(step: Step, told: list[Told]) -> None:
-    """Fill `step` from its span events and log records, which stand in order of time."""
+    """Fill `step` from its span events and log records, which stand in order of time.
+
+    A message is the body of a record, or attributes of an event, or (in Azure's SDKs) JSON in one
+    attribute.
+    """
     heard: list[Said] = []
     spoken: list[Said] = []
     tools = step.kind == "tool"
     for event in told:
         name = event.name
+        if event.body is None and "gen_ai.event.content" in event.attributes:
+            event = Told(
+                name,
+                event.time,
+                event.attributes,
+                decoded(event.attributes["gen_ai.event.content"]),
+            )
         if name == _DETAILS:
             _details(event, step, tools)
         elif name in _MESSAGE_ROLES:

@@ -1,0 +1,1049 @@
+"""Layouts of which no capture is at hand, written by hand after what their libraries document."""
+
+import itertools
+import json
+
+import pytest
+
+from collector import dialects
+from collector.spans import Event, Log, Span
+
+TRACE = "0af7651916cd43dd8448eb211c80319c"
+Q = "Where is my order ORD-1042?"
+A = "It has shipped and arrives on 14 March."
+ARGS = {"order_id": "ORD-1042"}
+RESULT = {"status": "shipped", "eta": "14 March"}
+SYSTEM = "Answer briefly."
+TICKS = itertools.count(1)
+
+
+def span(name="span", parent="", **more):
+    """A span that starts after the one before; keyword `attributes` and any field of Span."""
+    tick = next(TICKS)
+    more.setdefault("start", tick * 1_000_000)
+    more.setdefault("end", more["start"] + 500_000)
+    span_id = more.pop("span_id", f"{tick:016x}")
+    return Span(trace_id=TRACE, span_id=span_id, parent_id=parent, name=name, **more)
+
+
+def log(span_id, name, body=None, **attributes):
+    return Log(
+        trace_id=TRACE,
+        span_id=span_id,
+        time=next(TICKS),
+        event_name=name,
+        body=body,
+        attributes=attributes,
+    )
+
+
+def one(spans, logs=()):
+    reading = dialects.read(spans, logs)
+    assert len(reading.turns) == 1, reading
+    return reading.turns[0]
+
+
+def exchange(turn, query=Q, response=A):
+    assert (turn.query, turn.response) == (query, response)
+
+
+def called(turn, arguments=ARGS, result=RESULT):
+    (call,) = turn.tool_calls
+    assert (call.name, call.arguments, call.result) == ("get_order_status", arguments, result)
+
+
+OPENAI_CALL = {
+    "id": "call_1",
+    "type": "function",
+    "function": {"name": "get_order_status", "arguments": json.dumps(ARGS)},
+}
+
+
+def test_semantic_kernel_speaks_in_log_bodies():
+    """Messages are JSON text in the body, ordered by an index; the agent's messages are `[]`."""
+    agent = span(
+        "invoke_agent helpdesk",
+        attributes={
+            "gen_ai.operation.name": "invoke_agent",
+            "gen_ai.agent.name": "helpdesk",
+            "gen_ai.input.messages": "[]",
+            "gen_ai.output.messages": json.dumps([{"role": "assistant", "content": A}]),
+        },
+    )
+    chat = span(
+        "chat.completions gpt-4o-mini",
+        parent=agent.span_id,
+        attributes={
+            "gen_ai.operation.name": "chat.completions",
+            "gen_ai.system": "openai",
+            "gen_ai.request.model": "gpt-4o-mini",
+            "gen_ai.response.finish_reason": "FinishReason.STOP",
+            "gen_ai.usage.input_tokens": 41,
+        },
+    )
+    records = [
+        log(
+            chat.span_id,
+            "gen_ai.user.message",
+            json.dumps({"role": "user", "content": Q}),
+            CHAT_MESSAGE_INDEX=1,
+        ),
+        log(
+            chat.span_id,
+            "gen_ai.system.message",
+            json.dumps({"role": "system", "content": SYSTEM}),
+            CHAT_MESSAGE_INDEX=0,
+        ),
+        log(chat.span_id, "", "an ordinary line"),
+        log(
+            chat.span_id,
+            "gen_ai.choice",
+            json.dumps(
+                {
+                    "message": {"role": "assistant", "content": A},
+                    "finish_reason": "FinishReason.STOP",
+                    "index": 0,
+                }
+            ),
+        ),
+    ]
+    turn = one([agent, chat], records)
+    exchange(turn)
+    assert (turn.system, turn.finish_reason, turn.operation) == (SYSTEM, "stop", "helpdesk")
+    assert turn.usage.input_tokens == 41
+
+
+def test_adk_1_keeps_gemini_shapes_in_its_own_keys():
+    """Requests, responses, tool arguments and results under gcp.vertex.agent.*."""
+    root = span("invocation", scope="gcp.vertex.agent")
+    run = span("agent_run [helpdesk]", parent=root.span_id, scope="gcp.vertex.agent")
+    asked = {"parts": [{"text": Q}], "role": "user"}
+    call = {
+        "parts": [{"function_call": {"name": "get_order_status", "args": ARGS}}],
+        "role": "model",
+    }
+    back = {
+        "parts": [{"function_response": {"name": "get_order_status", "response": RESULT}}],
+        "role": "user",
+    }
+
+    def model(contents, content):
+        return span(
+            "call_llm",
+            parent=run.span_id,
+            scope="gcp.vertex.agent",
+            attributes={
+                "gen_ai.system": "gcp.vertex.agent",
+                "gen_ai.request.model": "gemini-2.0-flash",
+                "gcp.vertex.agent.session_id": "s-1",
+                "gcp.vertex.agent.llm_request": json.dumps(
+                    {
+                        "model": "gemini-2.0-flash",
+                        "config": {
+                            "system_instruction": SYSTEM,
+                            "tools": [
+                                {
+                                    "function_declarations": [
+                                        {"name": "get_order_status", "description": "d"}
+                                    ]
+                                }
+                            ],
+                        },
+                        "contents": contents,
+                    }
+                ),
+                "gcp.vertex.agent.llm_response": json.dumps(
+                    {
+                        "content": content,
+                        "finish_reason": "STOP",
+                        "usage_metadata": {"prompt_token_count": 10, "candidates_token_count": 5},
+                    }
+                ),
+            },
+        )
+
+    first = model([asked], call)
+    tool = span(
+        "execute_tool get_order_status",
+        parent=run.span_id,
+        scope="gcp.vertex.agent",
+        attributes={
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "get_order_status",
+            "gcp.vertex.agent.tool_call_args": json.dumps(ARGS),
+            "gcp.vertex.agent.tool_response": json.dumps(RESULT),
+            "gcp.vertex.agent.llm_request": "{}",
+            "gcp.vertex.agent.llm_response": "{}",
+        },
+    )
+    second = model([asked, call, back], {"parts": [{"text": A}], "role": "model"})
+    turn = one([root, run, first, tool, second])
+    exchange(turn)
+    called(turn)
+    assert (turn.system, turn.conversation_id, turn.finish_reason) == (SYSTEM, "s-1", "stop")
+    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (20, 10)
+    assert turn.tool_definitions[0].name == "get_order_status"
+
+
+def test_pydantic_ai_0_8_lists_events_in_an_attribute():
+    """`events` on the model span, `all_messages_events` on the root, `tool_response` on tools."""
+    listed = [
+        {"content": SYSTEM, "role": "system", "event.name": "gen_ai.system.message"},
+        {"content": Q, "role": "user", "event.name": "gen_ai.user.message"},
+        {
+            "role": "assistant",
+            "tool_calls": [OPENAI_CALL],
+            "event.name": "gen_ai.assistant.message",
+        },
+        {
+            "content": json.dumps(RESULT),
+            "role": "tool",
+            "id": "call_1",
+            "name": "get_order_status",
+            "event.name": "gen_ai.tool.message",
+        },
+    ]
+    choice = {
+        "index": 0,
+        "message": {"role": "assistant", "content": A},
+        "event.name": "gen_ai.choice",
+    }
+    root = span(
+        "agent run",
+        attributes={
+            "model_name": "gpt-4o-mini",
+            "agent_name": "helpdesk",
+            "final_result": A,
+            "all_messages_events": json.dumps(
+                [
+                    *listed,
+                    {"role": "assistant", "content": A, "event.name": "gen_ai.assistant.message"},
+                ]
+            ),
+            "gen_ai.usage.input_tokens": 30,
+            "gen_ai.usage.output_tokens": 9,
+        },
+    )
+    chat = span(
+        "chat gpt-4o-mini",
+        parent=root.span_id,
+        attributes={
+            "gen_ai.operation.name": "chat",
+            "gen_ai.system": "openai",
+            "gen_ai.request.model": "gpt-4o-mini",
+            "events": json.dumps([*listed, choice]),
+            "gen_ai.usage.input_tokens": 30,
+            "gen_ai.usage.output_tokens": 9,
+        },
+    )
+    tool = span(
+        "running tool",
+        parent=root.span_id,
+        attributes={
+            "gen_ai.tool.name": "get_order_status",
+            "gen_ai.tool.call.id": "call_1",
+            "tool_arguments": json.dumps(ARGS),
+            "tool_response": json.dumps(RESULT),
+        },
+    )
+    turn = one([root, chat, tool])
+    exchange(turn)
+    called(turn)
+    assert (turn.system, turn.usage.input_tokens, turn.operation) == (SYSTEM, 30, "helpdesk")
+
+
+def test_vercel_4_may_count_not_a_number():
+    """`args`, old token names, NaN counts of a stream; the wrapper's answer is the turn's."""
+    outer = span(
+        "ai.streamText",
+        attributes={
+            "ai.operationId": "ai.streamText",
+            "ai.model.id": "gpt-4o-mini",
+            "ai.telemetry.functionId": "helpdesk",
+            "ai.telemetry.metadata.sessionId": "s-1",
+            "ai.prompt": json.dumps({"system": SYSTEM, "prompt": Q}),
+            "ai.response.text": A,
+            "ai.usage.promptTokens": float("nan"),
+            "ai.usage.completionTokens": float("nan"),
+        },
+    )
+    inner = span(
+        "ai.streamText.doStream",
+        parent=outer.span_id,
+        attributes={
+            "ai.operationId": "ai.streamText.doStream",
+            "ai.model.provider": "openai.chat",
+            "ai.model.id": "gpt-4o-mini",
+            "ai.prompt.messages": json.dumps(
+                [{"role": "user", "content": [{"type": "text", "text": Q}]}]
+            ),
+            "ai.response.toolCalls": json.dumps(
+                [
+                    {
+                        "toolCallType": "function",
+                        "toolCallId": "call_1",
+                        "toolName": "get_order_status",
+                        "args": json.dumps(ARGS),
+                    }
+                ]
+            ),
+            "ai.response.finishReason": "tool-calls",
+            "gen_ai.usage.input_tokens": float("nan"),
+            "ai.usage.completionTokens": 17,
+        },
+    )
+    tool = span(
+        "ai.toolCall",
+        parent=outer.span_id,
+        attributes={
+            "ai.operationId": "ai.toolCall",
+            "ai.toolCall.name": "get_order_status",
+            "ai.toolCall.id": "call_1",
+            "ai.toolCall.args": json.dumps(ARGS),
+            "ai.toolCall.result": json.dumps(RESULT),
+        },
+    )
+    turn = one([outer, inner, tool])
+    exchange(turn)
+    called(turn)
+    assert (turn.provider, turn.conversation_id) == ("openai", "s-1")
+    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (None, 17)
+
+
+def test_mlflow_2_and_its_chat_attributes():
+    """Every value a JSON dump; the request's own shape inside."""
+    dumps = json.dumps
+    root = span(
+        "helpdesk",
+        attributes={
+            "mlflow.spanType": dumps("CHAIN"),
+            "mlflow.spanInputs": dumps({"question": Q}),
+            "mlflow.spanOutputs": dumps(A),
+        },
+    )
+    chat = span(
+        "Completions",
+        parent=root.span_id,
+        attributes={
+            "mlflow.spanType": dumps("CHAT_MODEL"),
+            "mlflow.spanInputs": dumps(
+                {
+                    "model": "gpt-4o-mini",
+                    "messages": [
+                        {"role": "system", "content": SYSTEM},
+                        {"role": "user", "content": Q},
+                    ],
+                    "response_format": {"type": "json_object"},
+                }
+            ),
+            "mlflow.spanOutputs": dumps(
+                {
+                    "id": "c-1",
+                    "model": "gpt-4o-mini",
+                    "choices": [
+                        {
+                            "index": 0,
+                            "finish_reason": "length",
+                            "message": {"role": "assistant", "content": A},
+                        }
+                    ],
+                    "usage": {"prompt_tokens": 4, "completion_tokens": 2},
+                }
+            ),
+        },
+    )
+    turn = one([root, chat])
+    exchange(turn)
+    assert (turn.system, turn.finish_reason, turn.response_id) == (SYSTEM, "length", "c-1")
+    assert turn.response_format == {"type": "json_object"}
+    assert (turn.usage.input_tokens, turn.model) == (4, "gpt-4o-mini")
+
+
+def test_langfuse_with_langchain_objects():
+    """LangChain messages and documents as Langfuse's callback dumps them."""
+    root = span(
+        "helpdesk_rag",
+        attributes={
+            "langfuse.observation.type": "chain",
+            "langfuse.observation.input": Q,
+            "langfuse.observation.output": A,
+            "session.id": "s-1",
+        },
+    )
+    retriever = span(
+        "KbRetriever",
+        parent=root.span_id,
+        attributes={
+            "langfuse.observation.type": "retriever",
+            "langfuse.observation.input": Q,
+            "langfuse.observation.output": json.dumps(
+                [
+                    {
+                        "id": None,
+                        "metadata": {"source": "doc-1", "title": "Orders"},
+                        "page_content": "Orders ship in two days.",
+                        "type": "Document",
+                    }
+                ]
+            ),
+        },
+    )
+    chat = span(
+        "ChatOpenAI",
+        parent=root.span_id,
+        attributes={
+            "langfuse.observation.type": "generation",
+            "langfuse.observation.input": json.dumps(
+                [{"role": "system", "content": SYSTEM}, {"role": "user", "content": Q}]
+            ),
+            "langfuse.observation.output": json.dumps(
+                {"role": "assistant", "content": A, "additional_kwargs": {}}
+            ),
+            "langfuse.observation.model.name": "gpt-4o-mini",
+            "langfuse.observation.usage_details": json.dumps(
+                {"input": 12, "output": 3, "total": 15}
+            ),
+            "langfuse.observation.prompt.name": "support",
+            "langfuse.observation.prompt.version": 3,
+        },
+    )
+    turn = one([root, retriever, chat])
+    exchange(turn)
+    (document,) = turn.documents
+    assert (document.id, document.title) == ("doc-1", "Orders")
+    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (12, 3)
+    assert (turn.operation, turn.prompt_version) == ("support", "3")
+
+
+def oi(kind, parent="", name="span", **attributes):
+    return span(name, parent=parent, attributes={"openinference.span.kind": kind, **attributes})
+
+
+def flat(prefix, *messages):
+    """Messages in OpenInference's flattened keys."""
+    out = {}
+    for index, message in enumerate(messages):
+        for key, value in message.items():
+            out[f"{prefix}.{index}.message.{key}"] = value
+    return out
+
+
+def test_llama_index_nests_its_wrappers():
+    """predict over chat is one call; retrieve over _retrieve is one retrieval."""
+    documents = {
+        "retrieval.documents.0.document.id": "n-1",
+        "retrieval.documents.0.document.content": "Orders ship in two days.",
+        "retrieval.documents.0.document.score": 0.7,
+    }
+    root = oi(
+        "CHAIN",
+        name="RetrieverQueryEngine.query",
+        **{"input.value": json.dumps({"str_or_query_bundle": Q}), "output.value": A},
+    )
+    outer = oi(
+        "RETRIEVER",
+        root.span_id,
+        "VectorIndexRetriever.retrieve",
+        **{"input.value": Q, **documents},
+    )
+    inner = oi(
+        "RETRIEVER",
+        outer.span_id,
+        "VectorIndexRetriever._retrieve",
+        **{"input.value": Q, **documents},
+    )
+    prompt = f"Context information is below.\nOrders ship in two days.\nQuery: {Q}\nAnswer: "
+    wrapper = oi(
+        "LLM",
+        root.span_id,
+        "OpenAILike.predict",
+        **{
+            "llm.prompt_template.variables": json.dumps({"context_str": "x", "query_str": Q}),
+            "output.value": A,
+            "input.value": "...",
+        },
+    )
+    call = oi(
+        "LLM",
+        wrapper.span_id,
+        "OpenAILike.chat",
+        **{
+            **flat("llm.input_messages", {"role": "user", "content": prompt}),
+            **flat("llm.output_messages", {"role": "assistant", "content": A}),
+            "llm.model_name": "gpt-4o-mini",
+            "llm.token_count.prompt": 7,
+            "llm.token_count.completion": 2,
+        },
+    )
+    turn = one([root, outer, inner, wrapper, call])
+    exchange(turn)
+    assert [document.id for document in turn.documents] == ["n-1"]
+    assert (turn.usage.input_tokens, turn.usage.output_tokens) == (7, 2)
+    bare = one([wrapper, call, outer, inner])
+    assert bare.query == Q
+    assert bare.orphan
+
+
+def test_smolagents_answers_by_a_tool():
+    """`final_answer` is the answer and no tool call."""
+    root = oi(
+        "AGENT",
+        name="ToolCallingAgent.run",
+        **{"input.value": json.dumps({"task": Q, "stream": False, "reset": True})},
+    )
+    step = oi("CHAIN", root.span_id, "Step 1")
+    call = oi(
+        "LLM",
+        step.span_id,
+        "OpenAIModel.generate",
+        **{
+            **flat(
+                "llm.input_messages",
+                {"role": "system", "content": SYSTEM},
+                {"role": "user", "content": f"New task:\n{Q}"},
+            ),
+            "llm.output_messages.0.message.role": "assistant",
+            "llm.output_messages.0.message.tool_calls.0.tool_call.id": "c-1",
+            "llm.output_messages.0.message.tool_calls.0.tool_call.function.name": "final_answer",
+            "llm.output_messages.0.message.tool_calls.0.tool_call.function.arguments": json.dumps(
+                {"answer": A}
+            ),
+            "llm.model_name": "gpt-4o-mini",
+        },
+    )
+    tool = oi(
+        "TOOL",
+        step.span_id,
+        "FinalAnswerTool",
+        **{
+            "tool.name": "final_answer",
+            "output.value": A,
+            "input.value": json.dumps({"args": [], "kwargs": {"answer": A}}),
+        },
+    )
+    turn = one([root, step, call, tool])
+    exchange(turn)
+    assert turn.tool_calls == ()
+
+
+def test_crewai_holds_reprs_around_clean_keys():
+    """A crew's input is named by the app; its output is a repr or text."""
+    root = oi(
+        "CHAIN",
+        name="Crew.kickoff",
+        **{"input.value": json.dumps({"inputs": {"question": Q}}), "output.value": A},
+    )
+    agent = oi(
+        "AGENT",
+        root.span_id,
+        "Task._execute_core",
+        **{"input.value": "Answer the question", "output.value": A},
+    )
+    call = oi(
+        "LLM",
+        agent.span_id,
+        "LLM.call",
+        **{
+            **flat("llm.input_messages", {"role": "user", "content": "Current Task: answer"}),
+            **flat("llm.output_messages", {"role": "assistant", "content": f"Final Answer: {A}"}),
+            "llm.model_name": "gpt-4o-mini",
+        },
+    )
+    exchange(one([root, agent, call]))
+
+
+def test_an_sdks_own_span_beneath_a_call_is_the_same_call():
+    """The instrumentation has the text, the provider's SDK the tokens: one call, counted once."""
+    for scope in ("opentelemetry.instrumentation.genai.anthropic", "x"):
+        chat = span(
+            "chat claude",
+            scope=scope,
+            attributes={
+                "gen_ai.operation.name": "chat",
+                "gen_ai.provider.name": "anthropic",
+                "gen_ai.request.model": "claude-sonnet-4-5",
+                "gen_ai.response.id": "msg_1",
+                "gen_ai.usage.input_tokens": 45,
+                "gen_ai.usage.output_tokens": 28,
+                "gen_ai.input.messages": json.dumps(
+                    [{"role": "user", "parts": [{"type": "text", "content": Q}]}]
+                ),
+                "gen_ai.output.messages": json.dumps(
+                    [
+                        {
+                            "role": "assistant",
+                            "parts": [{"type": "text", "content": A}],
+                            "finish_reason": "stop",
+                        }
+                    ]
+                ),
+            },
+        )
+        sdk = span(
+            "anthropic.messages.create",
+            parent=chat.span_id,
+            scope="com.anthropic.sdk.python",
+            attributes={
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": "claude",
+                "gen_ai.usage.input_tokens": 45,
+                "gen_ai.usage.output_tokens": 27,
+                "anthropic.message.stop_reason": "end_turn",
+            },
+        )
+        turn = one([chat, sdk])
+        exchange(turn)
+        assert (turn.usage.input_tokens, turn.usage.output_tokens) == (45, 27)
+        assert turn.span_id == chat.span_id
+        assert dialects.read([chat, sdk]).unreadable == {}
+
+
+def test_bedrock_blocks_in_records():
+    """Content as a list of blocks without a type, tools as toolUse and toolResult."""
+    chat = span(
+        "chat nova",
+        attributes={
+            "gen_ai.operation.name": "chat",
+            "gen_ai.system": "aws.bedrock",
+            "gen_ai.request.model": "amazon.nova-pro-v1:0",
+        },
+    )
+    use = {"toolUse": {"toolUseId": "t-1", "name": "get_order_status", "input": ARGS}}
+    result = {
+        "toolResult": {"toolUseId": "t-1", "status": "success", "content": [{"json": RESULT}]}
+    }
+    records = [
+        log(chat.span_id, "gen_ai.system.message", {"content": [{"text": SYSTEM}]}),
+        log(chat.span_id, "gen_ai.user.message", {"content": [{"text": Q}]}),
+        log(chat.span_id, "gen_ai.assistant.message", {"content": [use]}),
+        log(chat.span_id, "gen_ai.tool.message", {"content": [result]}),
+        log(
+            chat.span_id,
+            "gen_ai.choice",
+            {
+                "index": 0,
+                "finish_reason": "end_turn",
+                "message": {"role": "assistant", "content": [{"text": A}]},
+            },
+        ),
+    ]
+    turn = one([chat], records)
+    exchange(turn)
+    called(turn)
+    assert (turn.system, turn.finish_reason) == (SYSTEM, "stop")
+
+
+def test_azure_puts_messages_as_json_in_an_events_attribute():
+    """`gen_ai.event.content` on span events."""
+    chat = span(
+        "chat gpt-4o",
+        attributes={
+            "gen_ai.operation.name": "chat",
+            "gen_ai.system": "az.ai.inference",
+            "gen_ai.request.model": "gpt-4o",
+        },
+        events=(
+            Event(
+                "gen_ai.user.message",
+                1,
+                {"gen_ai.event.content": json.dumps({"role": "user", "content": Q})},
+            ),
+            Event(
+                "gen_ai.choice",
+                2,
+                {
+                    "gen_ai.event.content": json.dumps(
+                        {"message": {"content": A}, "finish_reason": "stop", "index": 0}
+                    )
+                },
+            ),
+        ),
+    )
+    turn = one([chat])
+    exchange(turn)
+    assert turn.finish_reason == "stop"
+
+
+def test_livekit_sessions_hold_many_turns():
+    """One trace a session: each agent turn looks back on the one before."""
+    session = span("agent_session", attributes={"session.id": "room-1"}, end=10**12)
+    spans = [session]
+    history = [{"type": "message", "role": "system", "content": [SYSTEM]}]
+    pairs = [(Q, A), ("And when exactly?", "At noon.")]
+    for query, answer in pairs:
+        history = [*history, {"type": "message", "role": "user", "content": [query]}]
+        agent = span("agent_turn", parent=session.span_id, attributes={"lk.user_input": query})
+        node = span(
+            "llm_node",
+            parent=agent.span_id,
+            attributes={
+                "lk.chat_ctx": json.dumps({"items": history}),
+                "lk.response.text": answer,
+                "lk.response.ttft": 0.25,
+            },
+        )
+        request = span(
+            "llm_request",
+            parent=node.span_id,
+            attributes={
+                "gen_ai.operation.name": "chat",
+                "gen_ai.request.model": "gpt-4o-mini",
+                "gen_ai.usage.input_tokens": 9,
+                "gen_ai.usage.output_tokens": 4,
+            },
+        )
+        spans += [agent, node, request]
+        history = [*history, {"type": "message", "role": "assistant", "content": [answer]}]
+    turns = dialects.read(spans).turns
+    assert [(turn.query, turn.response) for turn in turns] == pairs
+    assert [turn.usage.input_tokens for turn in turns] == [9, 9]
+    assert [turn.ordinal for turn in turns] == [0, 1]
+    assert {turn.conversation_id for turn in turns} == {"room-1"}
+
+
+def test_spring_ai_writes_a_transcript():
+    """A prompt and a completion as plain text, with roles at the head of paragraphs."""
+    client = span("spring_ai chat_client", attributes={"spring.ai.kind": "chat_client"})
+    chat = span(
+        "chat gpt-4o-mini",
+        parent=client.span_id,
+        attributes={
+            "gen_ai.operation.name": "chat",
+            "gen_ai.system": "openai",
+            "gen_ai.request.model": "gpt-4o-mini",
+            "gen_ai.prompt": f"system: {SYSTEM}\nuser: {Q}",
+            "gen_ai.completion": A,
+            "gen_ai.usage.input_tokens": 9,
+        },
+    )
+    turn = one([client, chat])
+    exchange(turn)
+    assert turn.system == SYSTEM
+
+
+@pytest.mark.parametrize(
+    ("inputs", "outputs", "kind"),
+    [
+        ("lmnr.span.input", "lmnr.span.output", {"lmnr.span.type": "DEFAULT"}),
+        ("langwatch.input", "langwatch.output", {"langwatch.span.type": "chain"}),
+        ("input", "output", {}),
+        ("traceloop.entity.input", "traceloop.entity.output", {"traceloop.span.kind": "task"}),
+    ],
+)
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (Q, A),
+        (json.dumps({"question": Q}), json.dumps({"answer": A, "sources": []})),
+        (json.dumps({"args": [], "kwargs": {"user_query": Q}}), json.dumps(A)),
+        (
+            json.dumps({"messages": [{"role": "user", "content": Q}]}),
+            json.dumps(
+                {"messages": [{"role": "user", "content": Q}, {"role": "assistant", "content": A}]}
+            ),
+        ),
+        (
+            json.dumps([{"role": "user", "content": Q}]),
+            json.dumps({"role": "assistant", "content": A}),
+        ),
+        (json.dumps({"type": "text", "value": Q}), json.dumps({"type": "text", "value": A})),
+        (json.dumps({"inputs": {"input": Q}}), json.dumps({"output": {"result": A}})),
+    ],
+)
+def test_an_apps_own_values_are_read_by_shape(inputs, outputs, kind, asked, said):
+    """Whatever an app's function took and gave, under each family's two keys."""
+    exchange(one([span("app", attributes={**kind, inputs: asked, outputs: said})]))
+
+
+def test_a_decorated_rag_without_a_retriever_kind():
+    """A task that returns documents is the retriever, whatever it is called."""
+    root = span(
+        "rag",
+        attributes={
+            "traceloop.span.kind": "workflow",
+            "traceloop.entity.input": json.dumps({"args": [Q], "kwargs": {}}),
+            "traceloop.entity.output": json.dumps(A),
+        },
+    )
+    fetch = span(
+        "fetch",
+        parent=root.span_id,
+        attributes={
+            "traceloop.span.kind": "task",
+            "traceloop.entity.input": json.dumps({"args": [Q], "kwargs": {}}),
+            "traceloop.entity.output": json.dumps(
+                [{"id": "d-1", "score": 0.5, "text": "Orders ship in two days."}]
+            ),
+        },
+    )
+    turn = one([root, fetch])
+    exchange(turn)
+    assert [(d.id, d.content, d.score) for d in turn.documents] == [
+        ("d-1", "Orders ship in two days.", 0.5)
+    ]
+
+
+def chat(messages, answer, parent="", **more):
+    """A model call in the structured convention."""
+    out = {
+        "role": "assistant",
+        "parts": [{"type": "text", "content": answer}],
+        "finish_reason": "stop",
+    }
+    return span(
+        "chat m",
+        parent=parent,
+        attributes={
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": "m",
+            "gen_ai.input.messages": json.dumps(
+                [
+                    {"role": role, "parts": [{"type": "text", "content": text}]}
+                    for role, text in messages
+                ]
+            ),
+            "gen_ai.output.messages": json.dumps([out]),
+            **more.pop("attributes", {}),
+        },
+        **more,
+    )
+
+
+def test_one_trace_may_hold_a_conversation():
+    """Calls beneath a bare root are turns where each looks back on the answer before."""
+    root = span("session")
+    first = chat([("user", Q)], A, root.span_id)
+    second = chat(
+        [("user", Q), ("assistant", A), ("user", "Thanks, which carrier?")],
+        "Parcel North.",
+        root.span_id,
+    )
+    turns = dialects.read([root, first, second]).turns
+    assert [(turn.query, turn.response) for turn in turns] == [
+        (Q, A),
+        ("Thanks, which carrier?", "Parcel North."),
+    ]
+    assert [message.content for message in turns[1].messages] == [Q, A]
+
+
+def test_an_apps_own_tool_loop_is_one_turn():
+    """Observations and complaints that an app writes as the user do not begin a turn."""
+    root = span("POST /chat")
+    thought = "Action: get_order_status[ORD-1042]"
+    first = chat([("user", Q)], thought, root.span_id)
+    second = chat(
+        [("user", Q), ("assistant", thought), ("user", "Observation: shipped")], A, root.span_id
+    )
+    turn = one([root, first, second])
+    assert turn.response == A
+    assert turn.query == Q
+
+
+def test_a_step_that_another_trace_goes_on_with_is_no_turn():
+    """A lone call that ends asking for a tool; a forced call, which stops, is a turn."""
+    out = [
+        {
+            "role": "assistant",
+            "finish_reason": "tool_calls",
+            "parts": [
+                {"type": "tool_call", "id": "c", "name": "get_order_status", "arguments": ARGS}
+            ],
+        }
+    ]
+    asked = json.dumps([{"role": "user", "parts": [{"type": "text", "content": Q}]}])
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.request.model": "m",
+        "gen_ai.input.messages": asked,
+    }
+    step = span("chat m", attributes={**attributes, "gen_ai.output.messages": json.dumps(out)})
+    assert dialects.read([step]).turns == []
+    out[0]["finish_reason"] = "stop"
+    forced = span("chat m", attributes={**attributes, "gen_ai.output.messages": json.dumps(out)})
+    turn = one([forced])
+    assert [call.arguments for call in turn.tool_calls] == [ARGS]
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("session.id", "s-1"),
+        ("gen_ai.conversation.id", "s-1"),
+        ("langfuse.trace.metadata.session_id", '"s-1"'),
+        ("langsmith.metadata.thread_id", "s-1"),
+        ("traceloop.association.properties.session_id", "s-1"),
+        ("ai.telemetry.metadata.sessionId", "s-1"),
+        ("ai.settings.context.sessionId", "s-1"),
+        ("gcp.vertex.agent.session_id", "s-1"),
+        ("metadata", json.dumps({"thread_id": "s-1"})),
+    ],
+)
+def test_sessions_are_found_under_every_spelling(key, value):
+    """On the call or only on its root."""
+    on_call = chat([("user", Q)], A, attributes={key: value})
+    assert one([on_call]).conversation_id == "s-1"
+    root = span("POST /chat", attributes={key: value})
+    assert one([root, chat([("user", Q)], A, root.span_id)]).conversation_id == "s-1"
+
+
+def test_annotations_on_spans_are_feedback():
+    """OpenInference's evaluations and annotations, with their trace- and session-wide forms."""
+    root = oi(
+        "CHAIN",
+        **{
+            "input.value": Q,
+            "output.value": A,
+            "evaluations.0.evaluation.name": "toxicity",
+            "evaluations.0.evaluation.score": 0.1,
+            "annotations.0.annotation.name": "thumb",
+            "annotations.0.annotation.label": "up",
+            "trace.annotations.0.annotation.name": "rating",
+            "trace.annotations.0.annotation.score": 4,
+            "trace.annotations.0.annotation.explanation": "quick",
+        },
+    )
+    found = {judged.name: judged for judged in one([root]).feedback}
+    assert found["toxicity"].value == 0.1
+    assert found["thumb"].label == "up"
+    assert (found["rating"].value, found["rating"].comment) == (4.0, "quick")
+
+
+def test_media_become_placeholders():
+    """Image parts of every provider, and data: URIs inside text."""
+    data = "A" * 4000
+    shapes = [
+        {"type": "image_url", "image_url": {"url": f"data:image/png;base64,{data}"}},
+        {"type": "input_image", "image_url": f"data:image/png;base64,{data}"},
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": data}},
+        {"type": "blob", "modality": "image", "mime_type": "image/png", "content": data},
+        {"inline_data": {"mime_type": "image/png", "data": data}},
+    ]
+    for shape in shapes:
+        messages = [
+            {"role": "user", "content": [{"type": "text", "text": Q}, shape]},
+            {"role": "assistant", "content": A},
+            {"role": "user", "content": "And?"},
+        ]
+        turn = one(
+            [
+                span(
+                    "chat",
+                    attributes={
+                        "gen_ai.operation.name": "chat",
+                        "gen_ai.request.model": "m",
+                        "gen_ai.input.messages": json.dumps(messages),
+                        "gen_ai.output.messages": A,
+                    },
+                )
+            ]
+        )
+        assert turn.messages[0].content == f"{Q}\n[image: image/png, 3 kB]", shape
+    audio = {"type": "input_audio", "input_audio": {"data": data, "format": "wav"}}
+    turn = one(
+        [
+            chat(
+                [("user", Q)],
+                A,
+                attributes={
+                    "gen_ai.input.messages": json.dumps([{"role": "user", "content": [audio]}])
+                },
+            )
+        ]
+    )
+    assert turn.query == "[audio: audio/wav, 3 kB]"
+    turn = one([chat([("user", f"See data:image/png;base64,{data} please")], A)])
+    assert turn.query == "See [image: image/png, 3 kB] please"
+
+
+def test_errors_are_told_with_the_question():
+    """A failed root fails the turn; a failed attempt before an answer does not."""
+    failed = chat(
+        [("user", Q)],
+        "",
+        failed=True,
+        status_message="timeout",
+        attributes={"gen_ai.output.messages": ""},
+    )
+    turn = one([failed])
+    assert (turn.query, turn.response, turn.error) == (Q, None, "timeout")
+    root = span("agent", attributes={"gen_ai.operation.name": "invoke_agent"})
+    retried = chat(
+        [("user", Q)],
+        "",
+        root.span_id,
+        failed=True,
+        status_message="429",
+        attributes={"gen_ai.output.messages": ""},
+    )
+    turn = one([root, retried, chat([("user", Q)], A, root.span_id)])
+    assert (turn.response, turn.error) == (A, None)
+
+
+def test_a_failed_tool_keeps_its_error():
+    """By status, by an exception, by the result's own mark."""
+    root = span("agent", attributes={"gen_ai.operation.name": "invoke_agent"})
+    call = chat([("user", Q)], A, root.span_id)
+    tool = span(
+        "execute_tool get_order_status",
+        parent=root.span_id,
+        failed=True,
+        attributes={
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "get_order_status",
+        },
+        events=(Event("exception", 1, {"exception.message": "no such order"}),),
+    )
+    assert one([root, call, tool]).tool_calls[0].error == "no such order"
+
+
+@pytest.mark.parametrize(
+    "prompt",
+    [
+        f"Use only this context:\n[d-1] Orders ship in two days.\n\nQuestion: {Q}",
+        f"Context:\n[d-1] Orders ship in two days.\nQuestion: {Q}\nHelpful Answer:",
+        f"<document id='d-1'>Orders ship in two days.</document>\n\nUser question: {Q}",
+    ],
+)
+def test_the_bare_question_is_taken_out_of_a_stuffed_prompt(prompt):
+    """And the passages become documents, when nothing else tells either."""
+    turn = one([chat([("user", prompt)], A)])
+    assert turn.query == Q
+    assert [(d.id, d.content) for d in turn.documents] == [("d-1", "Orders ship in two days.")]
+
+
+def test_a_persons_own_question_mark_is_left_alone():
+    """A text that merely holds the word is no stuffed prompt."""
+    for text in (
+        "Question: is it in stock?",
+        "I have one more question: is it in stock today, or "
+        "only next week? My query: number 17.\nQuery: seventeen",
+    ):
+        assert one([chat([("user", text)], A)]).query == text
+
+
+def test_work_without_a_model_is_no_turn():
+    """Embeddings, retrievals, decorated functions, plain requests."""
+    nothing = [
+        span(
+            "embeddings m",
+            attributes={"gen_ai.operation.name": "embeddings", "gen_ai.request.model": "m"},
+        ),
+        oi("EMBEDDING", **{"input.value": Q, "embedding.model_name": "m"}),
+        oi("RETRIEVER", **{"input.value": Q, "retrieval.documents.0.document.content": "x"}),
+        span(
+            "tool",
+            attributes={
+                "traceloop.span.kind": "tool",
+                "traceloop.entity.input": "{}",
+                "traceloop.entity.output": "{}",
+            },
+        ),
+        span("GET /health", attributes={"http.request.method": "GET"}),
+        span(
+            "create_agent",
+            attributes={"gen_ai.operation.name": "create_agent", "gen_ai.agent.name": "a"},
+        ),
+    ]
+    for alone in nothing:
+        assert dialects.read([alone]).turns == []
+        assert dialects.read([alone]).unreadable == {}
