@@ -23,20 +23,7 @@ from assay.bus.topics import SCORES, topics
 from assay.records import TurnScores, decode_turn_scores
 from assay.store import Store
 
-WORDS = [
-    "order",
-    "lamp",
-    "kettle",
-    "shelf",
-    "warranty",
-    "delivery",
-    "refund",
-    "parcel",
-    "bright",
-    "return",
-    "price",
-    "stock",
-]
+WORDS = ("order", "lamp", "kettle", "shelf", "warranty", "delivery", "refund", "parcel")
 
 
 def _text(key: str, value: str) -> KeyValue:
@@ -160,7 +147,7 @@ async def fates(data_dir: Path, traffic: Traffic) -> Fates:
         scores: list[TurnScores] = [decode_turn_scores(r.value) async for r in bus.read(SCORES)]
     finally:
         await bus.stop()
-    store = Store(str(data_dir / "store"))
+    store = Store(f"{data_dir}/store")
     stored = {
         row["turn_id"]: (row["n"], row["entries"])
         for row in await store.query(
