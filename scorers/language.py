@@ -4,7 +4,6 @@ what they cannot judge. Deterministic and cautious: none where it is not clear."
 from __future__ import annotations
 
 import re
-from collections import Counter
 from functools import lru_cache
 
 from scorers.text import normal, word_set
@@ -37,10 +36,7 @@ _COMMON = {
     "meu mais",
     "nl": "de het een en is niet ik je u wij met voor op van dat die te hoe wat kan mijn zijn aan",
 }
-_VOTES: dict[str, tuple[str, ...]] = {}
-for _language, _words in _COMMON.items():
-    for _word in _words.split():
-        _VOTES[_word] = (*_VOTES.get(_word, ()), _language)
+_VOTERS = {language: frozenset(common.split()) for language, common in _COMMON.items()}
 
 _SAMPLE = 2_000
 """Characters that are looked at. Different common words vote, not how often they stand there."""
@@ -57,11 +53,7 @@ def language_of(text: str) -> str | None:
             share = 0.1 if code == "ja" else 0.5
             if letters and len(letter.findall(sample)) >= share * letters:
                 return code
-    votes: Counter[str] = Counter()
-    for word in word_set(sample) & _VOTES.keys():
-        votes.update(_VOTES[word])
-    if not votes:
-        return None
-    (best, most), *others = votes.most_common(2)
-    second = others[0][1] if others else 0
+    present = word_set(sample)
+    votes = [(len(voters & present), language) for language, voters in _VOTERS.items()]
+    (second, _), (most, best) = sorted(votes)[-2:]
     return best if most >= 2 and most > 1.3 * second else None

@@ -108,7 +108,7 @@ def sentences(text: str) -> tuple[str, ...]:
 @lru_cache(maxsize=20_000)
 def stem(word: str) -> str:
     """An English word without its inflection; short words and others are given back as they are."""
-    if len(word) < 4 or not word.isascii():
+    if len(word) < 4 or not word.isascii() or word[-1].isdigit():
         return word
     for ending in ("'s", "s'"):
         word = word.removesuffix(ending)

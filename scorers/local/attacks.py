@@ -113,7 +113,7 @@ _PLANTED = Patterns(
             r"|the (?:answer|response) to (?:the|this) (?:user|question)) (?:must|should) (?:be|only|include|contain|end)|"
             r"before you (?:can )?(?:solve|answer|respond|do)|(?:reply|respond|answer) (?:only )?with|"
             r"(?:start|end|begin) your (?:answer|response|reply) with)\b",
-            "instead your answer response before reply respond",
+            "instead must should before reply respond only begin start end",
         ),
         "reveal": _REVEAL,
     },

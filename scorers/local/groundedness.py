@@ -40,7 +40,7 @@ def support(sentence: str, known: frozenset[str]) -> float | None:
 
 @scorer("groundedness", engine="local", version="1")
 def groundedness(turn: Turn) -> Verdict:
-    texts = [f"{d.title or ''} {d.content}" for d in turn.documents]
+    texts = [text for d in turn.documents for text in (d.title, d.content) if text]
     if _other_script(turn.response or "", texts):
         return skipped("language")
     known = frozenset[str]().union(*map(content_set, texts))

@@ -46,8 +46,8 @@ def text(rng: random.Random, count: int) -> str:
     found = []
     for position in range(count):
         word = rng.choice(GLUE if rng.random() < 0.45 else VOCABULARY)
-        if rng.random() < 0.1:
-            word = f"{word}{rng.randrange(1000)}"
+        if rng.random() < 0.03:
+            word = str(rng.randrange(1000))
         found.append(word.capitalize() if position % 12 == 0 else word)
         if position % 12 == 11:
             found[-1] += "."
