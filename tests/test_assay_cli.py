@@ -8,7 +8,9 @@ import random
 import socket
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
@@ -26,7 +28,7 @@ from assay.cli import demo, shop
 from assay.cli.doctor import read_capture
 from assay.cli.main import app, main
 from assay.cli.show import plain, show_tail, show_turn
-from assay.cli.source import Running, find_running, write_running
+from assay.cli.source import Running, answering, find_running, write_running
 from assay.config import Config
 from assay.errors import ConfigError, Permanent
 from assay.lookup import ScoredTurn
@@ -257,6 +259,28 @@ def test_a_running_agent_is_found_by_its_folder(here: Path) -> None:
     assert find_running(config) == running
     (here / "running.json").write_text("[]")
     assert find_running(config) is None
+
+
+@pytest.mark.parametrize("body", [b"{}", b"[]", b"<html>", b'{"pid": 2}'])
+def test_another_program_at_the_address_is_no_agent(here: Path, body: bytes) -> None:
+    """After a kill, whoever has the address now is not taken for the agent of the folder."""
+
+    class Other(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Other) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        write_running(here, Running(pid=1, api=f"127.0.0.1:{server.server_port}"))
+        assert answering(Config(data_dir=here)) is None
+        server.shutdown()
+        thread.join()
 
 
 @pytest.fixture

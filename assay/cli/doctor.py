@@ -19,7 +19,7 @@ import msgspec
 from rich.text import Text
 
 from assay.cli.show import plain, print_lines, table
-from assay.cli.source import Remote, find_running
+from assay.cli.source import Remote, answering
 from assay.config import Config, load
 from assay.config_values import split_address
 from assay.errors import AssayError, ConfigError, Permanent
@@ -63,19 +63,30 @@ def findings(path: Path | None) -> Iterator[Finding]:
             yield _fault("settings", fault, "correct it; `assay config check` looks again")
         return
     yield _ok("settings", str(path) if path is not None else "the defaults")
-    address = _running(config)
-    yield (
-        _ok("agent", f"runs, API at {address}")
-        if address
-        else Finding(check="agent", state="warning", detail="does not run", fix="`assay up`")
-    )
-    yield from _addresses(config, running=address is not None)
+    try:
+        remote = answering(config)
+    except AssayError as error:
+        yield _fault("agent", str(error), "set it")
+        return
+    if remote is None:
+        yield _warning("agent", "does not run", "`assay up`")
+    else:
+        yield _agent(remote)
+    yield from _addresses(config, running=remote is not None)
     yield from _data_folder(config)
     yield _handles()
-    if address is None:
+    if remote is None:
         yield from _log(config)
     if config.judge is not None:
         yield from _judge(config.judge.base_url)
+
+
+def _agent(remote: Remote) -> Finding:
+    still = [row for row in remote.status().get("stages", ()) if not row.get("ok")]
+    if still:
+        detail = "; ".join(f"{row['stage']}: {row['detail']}" for row in still)
+        return _fault("agent", detail, "look at its log")
+    return _ok("agent", f"runs, API at {remote.address}")
 
 
 def _ok(check: str, detail: str) -> Finding:
@@ -90,17 +101,6 @@ def _warning(check: str, detail: str, fix: str) -> Finding:
     return Finding(check=check, state="warning", detail=detail, fix=fix)
 
 
-def _running(config: Config) -> str | None:
-    running = find_running(config)
-    if running is None:
-        return None
-    try:
-        Remote(running.api, config).status()
-    except AssayError:
-        return None
-    return running.api
-
-
 def _addresses(config: Config, *, running: bool) -> Iterator[Finding]:
     doors = {"collector.http": config.collector.http, "collector.grpc": config.collector.grpc}
     keys = {
@@ -108,7 +108,8 @@ def _addresses(config: Config, *, running: bool) -> Iterator[Finding]:
         "collector.grpc": bool(config.collector.api_keys),
         "exporters.prometheus.listen": config.exporters.prometheus.bearer is not None,
     }
-    for key, address in (doors | {"exporters.prometheus.listen": _listen(config)}).items():
+    listen = {"exporters.prometheus.listen": config.exporters.prometheus.listen}
+    for key, address in (doors | listen).items():
         if address is None:
             continue
         host, port = split_address(address)
@@ -120,10 +121,6 @@ def _addresses(config: Config, *, running: bool) -> Iterator[Finding]:
             yield _warning(key, f"{address} is open to the network without a key", f"set {setting}")
         else:
             yield _ok(key, address)
-
-
-def _listen(config: Config) -> str:
-    return config.exporters.prometheus.listen
 
 
 def _free(host: str, port: int) -> bool:

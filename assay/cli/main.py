@@ -248,7 +248,7 @@ def conversations_show(
 
 
 @metrics.command("list")
-def metrics_list(config: ConfigFile = None, as_json: AsJson = False) -> None:
+def metrics_list(as_json: AsJson = False) -> None:
     """List the catalogue: kind, subject, engines, scale, threshold."""
     from assay.cli.metrics import list_metrics
 
@@ -256,7 +256,10 @@ def metrics_list(config: ConfigFile = None, as_json: AsJson = False) -> None:
 
 
 @metrics.command("show")
-def metrics_show(name: str, as_json: AsJson = False) -> None:
+def metrics_show(
+    name: Annotated[str, typer.Argument(help="A metric's name, or another name it has.")],
+    as_json: AsJson = False,
+) -> None:
     """Show a metric's contract."""
     from assay.cli.metrics import show_metric
 

@@ -207,7 +207,7 @@ def show_tail(stream: Iterator[ScoredTurn], as_json: bool) -> None:
         )
         out.print(Text(f"  ? {plain(turn.query, 150)}"))
         out.print(Text(f"  > {plain(turn.response, 150)}"))
-        values = [f"{e.metric} {_value(e)}" for e in entries if e.outcome == "scored"]
+        values = [f"{e.metric} {_value(e)}" for e in entries if _telling(e)]
         out.print(Text("    " + ", ".join(values), "dim"))
         for entry in failed:
             out.print(Text(f"    {entry.metric}: {plain(entry.reason, 200)}", "red"))
@@ -223,7 +223,7 @@ def show_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
         return
     table(
         [plain(name) for name in rows[0]],
-        ([plain(value, 120) for value in row.values()] for row in rows),
+        ([_cell(value) for value in row.values()] for row in rows),
     )
 
 
@@ -243,6 +243,18 @@ def show_status(status: dict[str, Any], as_json: bool) -> None:
             out.print(Text(f"{name.replace('_', ' '):>16}  ", "dim") + Text(plain(value)))
 
 
+def _cell(value: Any) -> str:
+    match value:
+        case bool():
+            return "yes" if value else "no"
+        case float():
+            return f"{value:.6g}"
+        case dict():
+            return ", ".join(f"{plain(name)} {_cell(inner)}" for name, inner in value.items())
+        case _:
+            return plain(value, 120)
+
+
 def _tokens(turn: Turn) -> str:
     usage = turn.usage
     counts = {"in": usage.input_tokens, "out": usage.output_tokens, "cached": usage.cached_tokens}
@@ -253,6 +265,12 @@ def _block(out: Console, title: str, text: str | None) -> None:
     if text:
         out.print(Text(f"\n{title}", "bold"))
         out.print(Text(plain(text)))
+
+
+def _telling(entry: Score) -> bool:
+    """Whether a line of the tail has room for it: not for a harm or fault that is absent."""
+    absent = entry.passed is True and entry.direction in ("lower", "true_is_bad")
+    return entry.outcome == "scored" and not absent and entry.kind != "attempt"
 
 
 def _value(entry: Score) -> str:

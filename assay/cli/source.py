@@ -52,14 +52,9 @@ class Source(Protocol):
 
 def open_source(config: Config) -> Source:
     """The API when something answers there, else the files. Raises `Permanent` without either."""
-    running = find_running(config)
-    if running is not None:
-        remote = Remote(running.api, config)
-        try:
-            remote.status()
-            return remote
-        except Unreachable:
-            pass
+    remote = answering(config)
+    if remote is not None:
+        return remote
     if not config.data_dir.is_dir():
         raise Permanent(f"no data in {config.data_dir} and nothing runs: start `assay up`")
     return Local(config)
@@ -73,6 +68,20 @@ def find_running(config: Config) -> Running | None:
         return None
 
 
+def answering(config: Config) -> Remote | None:
+    """The API of the process that the data folder names, when that process answers there. Raises
+    `Permanent` when it wants a key that the settings do not have."""
+    running = find_running(config)
+    if running is None:
+        return None
+    remote = Remote(running.api, config)
+    try:
+        return remote if remote.status().get("pid") == running.pid else None
+    except (Unreachable, NotFound, ValueError):
+        # Nobody, or another program that has the address now.
+        return None
+
+
 class Unreachable(Permanent):
     """Nothing answers at the address."""
 
@@ -81,6 +90,7 @@ class Remote:
     """The API at `address`."""
 
     def __init__(self, address: str, config: Config) -> None:
+        self.address = address
         self._base = f"http://{address}/api"
         bearer = config.exporters.prometheus.bearer
         self._headers = {"content-type": "application/json"}
@@ -111,8 +121,8 @@ class Remote:
 
     def status(self) -> dict[str, Any]:
         with self._open("status", timeout=5.0) as answer:
-            status: dict[str, Any] = json.load(answer)
-        return status
+            status = json.load(answer)
+        return status if isinstance(status, dict) else {}
 
     def _list(self, path: str, kind: type[T], parameters: dict[str, Any] | None = None) -> list[T]:
         with self._open(path, parameters) as answer:
