@@ -25,9 +25,10 @@ from assay.records import SCHEMA_VERSION, RollupBatch, Tally, encode
 from assay.telemetry import Trouble, error_text
 from collector import dialects
 from collector.finishing import Finisher, Read
-from collector.open_traces import Ending, OpenTrace, RemoteParents
+from collector.open_traces import Ending, OpenTrace
 from collector.partition import Counters, Partition
 from collector.redaction import Redactor, pseudonym_key
+from collector.remote_parents import RemoteParents
 from collector.tail_sampling import TailSampling
 
 GROUP = "assembler"

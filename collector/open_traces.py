@@ -18,6 +18,7 @@ from typing import Literal
 from assay.config import Assembly
 from collector import saved_traces
 from collector.grouping import Fragment, Item, Piece, join
+from collector.remote_parents import RemoteParents
 
 Ending = Literal["settled", "idle", "max_age", "memory"]
 """Why a trace was closed."""
@@ -69,30 +70,6 @@ class OpenTrace:
     def logs_request(self) -> bytes:
         """All its log records as an ExportLogsServiceRequest."""
         return join(piece for piece in self.pieces if piece.logs)
-
-
-class RemoteParents:
-    """Which services are called by others whose spans come here too.
-
-    At first every parent is waited for. After `PATIENCE` traces of a service in which none came,
-    none is expected, until one does.
-    """
-
-    PATIENCE = 20
-    MAX_SERVICES = 1000
-
-    def __init__(self) -> None:
-        self._absent: dict[str, int] = {}
-
-    def expected(self, service: str) -> bool:
-        return self._absent.get(service, 0) < self.PATIENCE
-
-    def observe(self, service: str, came: bool) -> None:
-        """A trace was closed in which a remote parent of `service` came, or did not."""
-        if came:
-            self._absent.pop(service, None)
-        elif service in self._absent or len(self._absent) < self.MAX_SERVICES:
-            self._absent[service] = self._absent.get(service, 0) + 1
 
 
 class OpenTraces:
@@ -190,7 +167,7 @@ class OpenTraces:
         del self._traces[trace.trace_id]
         self.size -= trace.size
         if trace.remote_service is not None:
-            self._remote.observe(trace.remote_service, came=not trace.missing_remote)
+            self._remote.closed(trace.trace_id, trace.remote_service, not trace.missing_remote)
         return self._release(trace)
 
     def restore(self, state: Mapping[str, bytes]) -> None:

@@ -25,7 +25,8 @@ from collector import saved_traces
 from collector.closed_traces import ClosedTraces
 from collector.finishing import Decision, Finisher
 from collector.grouping import Fragment, by_trace, is_logs
-from collector.open_traces import Ending, OpenTrace, OpenTraces, RemoteParents
+from collector.open_traces import Ending, OpenTrace, OpenTraces
+from collector.remote_parents import RemoteParents
 from collector.tail_sampling import Rates
 
 STAGE = "assembler"
@@ -89,6 +90,7 @@ class Partition:
         self.open.restore(state)
         self._save_after = save_after
         self._finisher = finisher
+        self._remote = remote
         self._count = counters
         memory = round((config.late + config.max_age) * 1000)
         self._closed = ClosedTraces(number, memory, state)
@@ -182,6 +184,7 @@ class Partition:
                 # Up to there an assembler before this one had read, and counted, it.
                 if record.offset > self._closed.read:
                     late += here
+                    self._remote.late(fragment.trace_id)
                 continue
             again, over = self.open.add(fragment, record.offset, self.clock, logs)
             duplicate += again

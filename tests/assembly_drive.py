@@ -18,9 +18,9 @@ from assay.config import Config
 from assay.records import Tally, Turn, decode_turn
 from collector import dialects
 from collector.finishing import Finisher, Read
-from collector.open_traces import RemoteParents
 from collector.partition import SAVE_AFTER, Counters, Partition
 from collector.redaction import Redactor
+from collector.remote_parents import RemoteParents
 from collector.tail_sampling import TailSampling
 
 T0 = 1_796_040_000_000
