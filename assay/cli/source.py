@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import http.client
 import json
 import urllib.error
 import urllib.parse
@@ -116,8 +117,16 @@ class Remote:
 
     def tail(self, app: str | None) -> Iterator[ScoredTurn]:
         with self._open("tail", {"app": app}, timeout=None) as answer:
-            for line in answer:
+            while line := self._line(answer):
                 yield msgspec.json.decode(line, type=ScoredTurn)
+        raise Unreachable("the agent went away")
+
+    def _line(self, answer: Any) -> bytes:
+        try:
+            line: bytes = answer.readline()
+        except (OSError, http.client.HTTPException) as error:
+            raise Unreachable("the agent went away") from error
+        return line
 
     def status(self) -> dict[str, Any]:
         with self._open("status", timeout=5.0) as answer:
@@ -143,7 +152,7 @@ class Remote:
             return urllib.request.urlopen(request, timeout=timeout)  # noqa: S310
         except urllib.error.HTTPError as error:
             raise _refusal(error) from None
-        except OSError as error:
+        except (OSError, http.client.HTTPException) as error:
             raise Unreachable(f"nothing answers at {self._base}: {error}") from None
 
 

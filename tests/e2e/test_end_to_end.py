@@ -246,3 +246,22 @@ def test_after_a_stop_the_files_answer(tmp_path: Path) -> None:
     assert agent.run("tail", ok=False) == ""
     log = (tmp_path / "log").read_text()
     assert "k-1" not in log and "warranty" not in log
+
+
+def test_after_a_kill_the_files_answer_and_a_new_start_works(tmp_path: Path) -> None:
+    """What was confirmed is there; a tail that was open says that the agent went away."""
+    agent = Agent(tmp_path)
+    agent.run("demo", "--count", "3", "--rate", "50", "--mix", "good=1")
+    eventually(lambda: agent.run("turns", "list", "--json"))
+    tail = subprocess.Popen([*ASSAY, "tail"], cwd=tmp_path, stderr=subprocess.PIPE)
+    assert tail.stderr is not None
+    time.sleep(2.0)
+    agent.process.kill()
+    agent.stop()
+    assert b"went away" in tail.stderr.read()
+    assert tail.wait(WAIT) == 1
+    tail.stderr.close()
+    assert len(agent.run("turns", "list", "--json").splitlines()) == 3
+    again = Agent(tmp_path)
+    assert len(again.run("turns", "list", "--json").splitlines()) == 3
+    assert again.stop() == 0
