@@ -11,8 +11,8 @@ from typing import Any
 
 from assay.records import Message, Turn, Usage, turn_id_of
 from collector.dialects import precedence
-from collector.dialects.reading import layout_of
-from collector.dialects.segments import Segment
+from collector.dialects.segment import Segment
+from collector.dialects.span_reader import layout_of
 from collector.dialects.step import Step
 from collector.dialects.toolcalls import tool_calls
 
@@ -64,7 +64,7 @@ def compose(segment: Segment, ordinal: int) -> Turn | None:
         tool_definitions=_definitions(steps, segment),
         tool_calls=held,
         response_format=_one([*segment.calls[::-1], *segment.tops], "response_format"),
-        feedback=tuple(judged for step in segment.steps for judged in step.feedback),
+        feedback=tuple(segment.feedback),
         usage=_usage(segment),
         started_at=started,
         ended_at=ended,

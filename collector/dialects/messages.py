@@ -151,10 +151,11 @@ def _dict(value: dict[str, Any], role: str, said: list[Said], depth: int) -> Non
         _message(value, role, said, depth)
         return
     kind = value.get("type")
+    kind = kind if type(kind) is str else None
     if "lc" in value and type(value.get("kwargs")) is dict:
         _langchain(value, role, said, depth)
         return
-    if type(kind) is str and type(value.get("data")) is dict and kind.lower() in ROLES:
+    if kind is not None and type(value.get("data")) is dict and kind.lower() in ROLES:
         _message(value["data"], ROLES[kind.lower()], said, depth)
         return
     message = value.get("message")

@@ -27,7 +27,7 @@ from collector.dialects.documents import (
     looks_retrieved,
     question_in,
 )
-from collector.dialects.segments import Segment
+from collector.dialects.segment import Segment
 from collector.dialects.speech import unmarked
 from collector.dialects.step import Step
 from collector.dialects.toolcalls import FINAL

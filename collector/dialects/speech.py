@@ -179,7 +179,7 @@ def _only(value: dict[str, Any], keys: tuple[str, ...], role: str, depth: int) -
 def fields(text: str) -> dict[str, str]:
     """The fields of a prompt or reply in marked sections (`[[ ## question ## ]]`), by name."""
     marks = list(_FIELD.finditer(text))
-    ends = [mark.start() for mark in marks[1:]] + [len(text)]
+    ends = [*(mark.start() for mark in marks[1:]), len(text)][: len(marks)]
     return {
         mark["name"]: text[mark.end() : end].strip()
         for mark, end in zip(marks, ends, strict=True)

@@ -8,7 +8,7 @@ import msgspec
 
 from assay.records import ToolCall
 from collector.dialects.said import Said
-from collector.dialects.segments import Segment
+from collector.dialects.segment import Segment
 from collector.dialects.step import Step
 
 FINAL = frozenset({"final_answer", "finish"})

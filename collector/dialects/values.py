@@ -13,6 +13,7 @@ import msgspec
 REDACTED = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "<redacted>"})
 """What libraries write in place of content that they were told to hide."""
 
+MAX_DEPTH = 64
 _MAX_REPR = 200_000
 _MAX_INDEX = 10_000
 _MAX_NESTING = 12
@@ -20,7 +21,10 @@ _from_json = msgspec.json.Decoder().decode
 
 
 def decoded(value: Any) -> Any:
-    """The value that a text holds as JSON or as a Python repr; anything else as it is."""
+    """The value that a text holds as JSON or as a Python repr; anything else as it is.
+
+    What is nested deeper than `MAX_DEPTH` stays a text.
+    """
     if type(value) is bytes:
         value = value.decode("utf-8", "replace")
     if type(value) is not str:
@@ -31,9 +35,28 @@ def decoded(value: Any) -> Any:
     if first not in ("{", "[", '"'):
         return value
     try:
-        return _from_json(value)
+        found = _from_json(value)
     except (ValueError, RecursionError):
-        return _odd(value)
+        found = _odd(value)
+    if value.count("[") + value.count("{") > MAX_DEPTH and _deeper(found):
+        return value
+    return found
+
+
+def _deeper(value: Any) -> bool:
+    """Whether containers are nested deeper than `MAX_DEPTH`."""
+    level = [value]
+    for _ in range(MAX_DEPTH):
+        inner: list[Any] = []
+        for item in level:
+            if type(item) is dict:
+                inner += item.values()
+            elif type(item) is list or type(item) is tuple:
+                inner += item
+        level = [item for item in inner if type(item) in (dict, list, tuple)]
+        if not level:
+            return False
+    return True
 
 
 def _odd(text: str) -> Any:

@@ -8,6 +8,7 @@ from itertools import pairwise
 
 import msgspec
 
+from assay.records import Feedback
 from collector.dialects.step import Step
 from collector.dialects.tree import Unit
 
@@ -25,6 +26,9 @@ class Segment(msgspec.Struct):
     turn's own."""
     whole: bool
     """The turn is the whole unit."""
+    feedback: list[Feedback]
+    """What was judged of its steps; of the steps above several turns, what was judged goes to the
+    last turn."""
 
 
 def segments(unit: Unit) -> list[Segment]:
@@ -62,12 +66,20 @@ def segments(unit: Unit) -> list[Segment]:
     for part in parts:
         inside = {id(step) for step in part}
         own = [call for call in counted if id(call) in inside]
-        found.append(Segment(unit, part, own, _tops(unit, own, part), False))
+        found.append(Segment(unit, part, own, _tops(unit, own, part), False, _judged(part)))
+    found[-1].feedback += [
+        judged for step in unit.steps if id(step) in common for judged in step.feedback
+    ]
     return found
 
 
 def _whole(unit: Unit) -> Segment:
-    return Segment(unit, unit.steps, unit.calls, _tops(unit, unit.calls, unit.steps), True)
+    tops = _tops(unit, unit.calls, unit.steps)
+    return Segment(unit, unit.steps, unit.calls, tops, True, _judged(unit.steps))
+
+
+def _judged(steps: list[Step]) -> list[Feedback]:
+    return [judged for step in steps for judged in step.feedback]
 
 
 def _shared(unit: Unit, working: list[Step], paths: dict[int, list[Step]]) -> list[Step]:

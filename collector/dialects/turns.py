@@ -1,0 +1,46 @@
+"""From the spans and log records of a trace to its turns."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from assay.records import Turn
+from collector.dialects.compose import compose
+from collector.dialects.segment import segments
+from collector.dialects.span_reader import layout_of
+from collector.dialects.trace import traces
+from collector.dialects.tree import units
+from collector.spans import Log, Span
+
+
+class Reading(msgspec.Struct):
+    """What a trace says."""
+
+    turns: list[Turn]
+    """By start. What the assembler knows alone is left at its default: arrival, draw, stratum,
+    labels, truncation."""
+    unreadable: dict[str, int]
+    """Model calls whose input or output could not be read, by layout, one of `LAYOUTS`."""
+
+
+def read(spans: Sequence[Span], logs: Sequence[Log] = ()) -> Reading:
+    """The turns in the spans of a trace and in the log records that belong to them.
+
+    Pure; never raises on what spans and records hold.
+    """
+    reading = Reading([], {})
+    for steps in traces(spans, logs):
+        found: list[Turn] = []
+        for unit in units(steps):
+            for call in unit.calls:
+                if not call.readable():
+                    layout = layout_of(call)
+                    reading.unreadable[layout] = reading.unreadable.get(layout, 0) + 1
+            for segment in segments(unit):
+                turn = compose(segment, len(found))
+                if turn is not None:
+                    found.append(turn)
+        reading.turns += found
+    return reading
