@@ -35,6 +35,7 @@ from assay.lookup import ScoredTurn
 from assay.records import Document, Score, Turn, TurnScores, encode
 from collector import decode, dialects
 
+CAPTURES = Path(__file__).parent / "data" / "captures"
 SPOILED = "a\x1b[2Jb\x07\x9b31m\u202etxt[/red]\ud800"
 
 
@@ -330,3 +331,13 @@ def test_doctor_reads_captures(here: Path) -> None:
     for name, message in (("bad.json", "bad.json:2: "), ("none.json", "none.json: No such file")):
         with pytest.raises(Permanent, match=message):
             read_capture(Path(name))
+
+
+def test_doctor_explains_how_a_capture_is_read(here: Path) -> None:
+    """Each span is a row: what was taken of it, and what it is to the turn."""
+    capture = gzip.decompress((CAPTURES / "otel-genai-openai.jsonl.gz").read_bytes())
+    requests = [row["body"] for row in map(json.loads, capture.splitlines())]
+    (here / "capture.json").write_text("\n".join(map(json.dumps, requests)))
+    rows = run("doctor", "dialects", "capture.json", "--json").output.splitlines()
+    assert {json.loads(row)["kind"] for row in rows} >= {"agent", "model", "retriever", "tool"}
+    assert "invoke_workflow" in run("doctor", "dialects", "capture.json").output

@@ -208,15 +208,23 @@ def explain_capture(file: Path, as_json: bool) -> None:
     """Print how each span of a capture was read. Raises Permanent when it is no capture."""
     from collector.dialects import explain
 
-    spans, logs = read_capture(file)
-    rows: list[Any] = list(explain(spans, logs))
+    rows = explain(*read_capture(file))
     if as_json:
         print_lines(rows)
         return
-    fields = msgspec.structs.fields(type(rows[0])) if rows else ()
     table(
-        [field.name.replace("_", " ") for field in fields],
-        ([plain(getattr(row, field.name), 120) for field in fields] for row in rows),
+        ("trace", "span", "kind", "read as", "taken", "use"),
+        (
+            (
+                row.trace_id[:8],
+                plain(row.name, 50),
+                row.kind,
+                ", ".join(row.layouts),
+                ", ".join(row.taken),
+                row.use,
+            )
+            for row in rows
+        ),
     )
 
 
