@@ -80,18 +80,21 @@ def score_value(value: bytes, job: Job) -> Result:
     turn = read(value)
     if turn is None:
         return Refused("unreadable")
-    found = score_turn(
-        turn, job.plan.entries(turn.app), group=job.group, scored_at=time.time_ns(), run=job.run
-    )
+    entries = job.plan.entries(turn.app)
+    try:
+        found = score_turn(turn, entries, group=job.group, scored_at=time.time_ns(), run=job.run)
+    except deadline.OutOfTime:
+        # The alarm came in the few instructions between a scorer's end and its being noted.
+        return give_up(value, job)
     return encoded(found)
 
 
 def give_up(value: bytes, job: Job) -> Result:
-    """The result of a turn that no process survives: an error for every metric asked of it."""
+    """The result of a turn that cannot be scored here: an error for every metric asked of it."""
     turn = read(value)
     if turn is None:
         return Refused("unreadable")
-    lost = Verdict(outcome="error", outcome_reason="exception", reason="worker process died")
+    lost = Verdict(outcome="error", outcome_reason="exception", reason="given up")
     scores = tuple(to_score(turn, entry, lost, run=job.run) for entry in job.plan.entries(turn.app))
     return encoded(
         turn_scores(turn, scores, group=job.group, scored_at=time.time_ns(), run=job.run)

@@ -8,10 +8,14 @@ from typing import Any
 import msgspec
 
 
+class Unusable(ValueError):
+    """The schema cannot be checked against: an unknown type, a reference that leads outside."""
+
+
 def violations(schema: Any, value: Any) -> list[str]:
     """Where `value` breaks `schema`: path and keyword, without the value. Empty when it holds.
 
-    `schema` may be JSON text. One that is no schema demands nothing.
+    `schema` may be JSON text. What is no JSON object demands nothing. Raises Unusable.
     """
     if isinstance(schema, str):
         try:
@@ -22,7 +26,10 @@ def violations(schema: Any, value: Any) -> list[str]:
         return []
     if _plainly_valid(schema, value):
         return []
-    errors = _validator(msgspec.json.encode(schema)).iter_errors(value)
+    try:
+        errors = list(_validator(msgspec.json.encode(schema)).iter_errors(value))
+    except Exception as error:  # a stranger's schema may break the validator in any way
+        raise Unusable(type(error).__name__) from error
     return [_described(error) for error in errors]
 
 
@@ -68,6 +75,8 @@ def _plainly_valid(schema: Any, value: Any) -> bool:
                     return False
             case "additionalProperties":
                 known = schema.get("properties", {})
+                if not isinstance(value, dict) or not isinstance(known, dict):
+                    return False
                 if wanted is False and any(name not in known for name in value):
                     return False
                 if wanted not in (True, False):

@@ -159,6 +159,13 @@ def test_schemas_that_demand_nothing(schema):
     assert score("tool_call_schema_valid", [call()], tools=tools).value == 1.0
 
 
+def test_a_schema_that_cannot_be_used():
+    """A broken definition says nothing about the call: skipped."""
+    tools = [ToolDefinition(name="weather", parameters={"type": "str"})]
+    verdict = score("tool_call_schema_valid", [call()], tools=tools)
+    assert verdict.outcome_reason == "tool_definitions unusable"
+
+
 def test_success_and_repetition():
     """Success is the share of recorded results; a call made three times is repeated."""
     calls = [

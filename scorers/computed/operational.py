@@ -11,7 +11,7 @@ import msgspec
 
 from assay.records import Feedback, Turn
 from scorers.language import language_of
-from scorers.schema import violations
+from scorers.schema import Unusable, violations
 from scorers.scorer import Function, Verdict, scored, scorer, skipped
 
 _NANOSECONDS = 1e9
@@ -130,7 +130,10 @@ def json_valid(turn: Turn) -> Verdict:
         value = msgspec.json.decode(turn.response or "")
     except (msgspec.DecodeError, RecursionError):
         return scored(0, reason="not JSON")
-    problems = violations(schema, value) if schema else []
+    try:
+        problems = violations(schema, value) if schema else []
+    except Unusable:
+        return skipped("response_format unusable")
     return scored(not problems, reason=problems[0] if problems else None)
 
 

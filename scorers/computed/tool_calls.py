@@ -18,7 +18,7 @@ from scorers.computed.calls import (
     identities,
     identity,
 )
-from scorers.schema import violations
+from scorers.schema import Unusable, violations
 from scorers.scorer import Verdict, scored, scorer, skipped
 
 REPEATS = 3
@@ -61,7 +61,10 @@ def tool_call_schema_valid(turn: Turn) -> Verdict:
         if not isinstance(arguments, dict):
             problems.append(f"{call.name}: arguments are not an object")
             continue
-        problems += [f"{call.name}: {p}" for p in violations(schemas[call.name], arguments)]
+        try:
+            problems += [f"{call.name}: {p}" for p in violations(schemas[call.name], arguments)]
+        except Unusable:
+            return skipped("tool_definitions unusable")
     if not problems:
         return scored(1)
     return scored(0, reason=problems[0], problems=problems[:MAX_PROBLEMS])
