@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Sequence
-from pathlib import Path
 
 import msgspec
 
@@ -130,7 +129,10 @@ class Judge:
     async def _single(
         self, turn: Turn, entry: Entry, index: int, results: dict[int, Verdict]
     ) -> None:
-        results[index] = await entry.function(turn)  # type: ignore[misc]
+        try:
+            results[index] = await entry.function(turn)  # type: ignore[misc]
+        except Exception as error:  # noqa: BLE001 - a fault is an outcome, and names no content
+            results[index] = failure(error)
 
     def _group(self, turn: Turn, asked: list[tuple[int, Entry]]) -> list[dict[int, Question]]:
         """Which questions share a call: by family, model, subject and samples, if at all."""
@@ -177,7 +179,7 @@ class Judge:
                 samples=first.samples,
                 room=self._settings.max_tokens,
             )
-        except (Permanent, Retryable) as error:
+        except Exception as error:  # noqa: BLE001 - as in `_single`
             results.update(dict.fromkeys(prompts, failure(error)))
             return
         for position, (index, prompt) in enumerate(prompts.items()):
@@ -334,10 +336,11 @@ class Judge:
         )
 
 
-def judge_of(config: Config, *, partitions: int = 1) -> Judge | None:
+def judge_of(config: Config, *, partitions: int = 1, cache: bool = True) -> Judge | None:
     """The judge that the settings describe; none without a `judge:` block.
 
-    `partitions` is the number of partitions of the turns' topic, over which the budget is divided.
+    `partitions` is the number of partitions of the turns' topic, over which the budget is divided;
+    `cache` is whether answers are remembered in the data folder.
     Raises ConfigError for prompts that are wrong and for a budget in money without a price.
     """
     settings = config.judge
@@ -348,7 +351,7 @@ def judge_of(config: Config, *, partitions: int = 1) -> Judge | None:
         settings,
         config.prices,
         budget=Budget(settings.budget, partitions=partitions),
-        cache_path=Path(config.data_dir) / CACHE_FILE,
+        cache_path=config.data_dir / CACHE_FILE if cache else None,
     )
     return Judge(client, library)
 

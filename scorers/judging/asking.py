@@ -198,7 +198,7 @@ class Asker:
         return Found(readings=readings, usage=tally.usage, seconds=tally.seconds)
 
 
-def failure(error: Permanent | Retryable) -> Verdict:
+def failure(error: Exception) -> Verdict:
     """The verdict that a failed question ends in."""
     match error:
         case OverBudget():

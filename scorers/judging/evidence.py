@@ -6,12 +6,13 @@ own, numbered by us, so that no text can pose as another one's neighbour.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Mapping, Sequence
 from typing import NamedTuple
 
 import msgspec
 
-from assay.records import Document, Message, ToolCall, Turn
+from assay.records import Document, Message, Turn
 from scorers.judging.fence import fenced, mark_for, neutralise
 
 
@@ -92,7 +93,7 @@ def conversation_of(turns: Sequence[Turn], *, limit_bytes: int = 1_000_000) -> l
 
 
 def _message_text(message: Message) -> str:
-    calls = [_call_text(call) for call in message.tool_calls]
+    calls = [_json(call) for call in message.tool_calls]
     return "\n".join(filter(None, (message.content, *calls)))
 
 
@@ -100,8 +101,13 @@ def _role(role: str) -> str:
     return role if role in ("system", "user", "assistant", "tool") else "other"
 
 
-def _call_text(call: ToolCall) -> str:
-    return msgspec.json.encode(call).decode("utf-8", "replace")
+def _json(value: object) -> str:
+    """`value` on one line. Half characters, which JSON's encoder refuses, become U+FFFD."""
+    try:
+        return msgspec.json.encode(value).decode()
+    except UnicodeEncodeError:
+        text = json.dumps(msgspec.to_builtins(value), ensure_ascii=False)
+        return text.encode("utf-8", "replace").decode()
 
 
 def _document_text(document: Document) -> str:
@@ -133,7 +139,7 @@ def _ground_truth(turn: Turn) -> list[Piece]:
 def _tool_definitions(turn: Turn) -> list[Piece]:
     return numbered(
         "tool",
-        [msgspec.json.encode(tool).decode("utf-8", "replace") for tool in turn.tool_definitions],
+        [_json(tool) for tool in turn.tool_definitions],
     )
 
 
@@ -145,7 +151,7 @@ _READERS: dict[str, Callable[[Turn], list[Piece]]] = {
     "history": _history,
     "system": lambda turn: _one("system prompt", turn.system),
     "tool_definitions": _tool_definitions,
-    "tool_calls": lambda turn: numbered("tool call", [_call_text(c) for c in turn.tool_calls]),
+    "tool_calls": lambda turn: numbered("tool call", [_json(call) for call in turn.tool_calls]),
     "baseline": lambda turn: _one("baseline", turn.baseline_response),
     "conversation": lambda turn: conversation_of([turn]),
 }

@@ -20,7 +20,9 @@ _TEMPLATE_TOKEN = re.compile(
     r"|<</?SYS>>|\[/?(?:INST|AVAILABLE_TOOLS|TOOL_CALLS|TOOL_RESULTS)\]"
     r"|</?(?:start_of_turn|end_of_turn|s|bos|eos|unk)>"
 )
-_DATA_URI = re.compile(r"data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w=.-]{1,60})*;base64,[\w+/=\s-]*")
+_DATA_URI = re.compile(
+    r"data:[\w.+-]{1,60}/[\w.+-]{1,60}(?:;[\w=.-]{1,60})*;base64,(?:[\w+/=-]{60,}\n)*[\w+/=-]*"
+)
 _BASE64 = re.compile(r"[A-Za-z0-9+/_-]{400,}={0,2}")
 
 

@@ -14,6 +14,7 @@ from assay.errors import ConfigError
 from assay.records import Subject
 from scorers.judging.prompt import Prompt, PromptFile, prompt_faults
 
+_LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 _NAME = re.compile(r"[a-z][a-z0-9_]*")
 
 
@@ -79,7 +80,7 @@ def load_file(path: Path, bases: Mapping[str, PromptFile] | None = None) -> tupl
     """
     try:
         text = path.read_text(encoding="utf-8")
-        raw = yaml.safe_load(text)
+        raw = yaml.load(text, Loader=_LOADER)  # noqa: S506 - both loaders are the safe one
         if isinstance(raw, dict) and "extends" in raw:
             base = (bases or {}).get(raw.pop("extends"))
             if base is None:

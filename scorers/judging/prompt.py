@@ -13,12 +13,13 @@ An input's placeholder is its fenced text, or empty when the input is absent.
 
 from __future__ import annotations
 
+import functools
 import hashlib
 from collections.abc import Mapping
 from typing import Literal
 
 import msgspec
-from jinja2 import StrictUndefined, TemplateError, meta
+from jinja2 import StrictUndefined, Template, TemplateError, meta
 from jinja2.sandbox import ImmutableSandboxedEnvironment
 
 from assay.records import Direction, Subject
@@ -122,7 +123,7 @@ class Prompt:
             "answer": answer.answer_words(file),
             "subject": "user's query" if subject == "query" else "assistant's response",
         }
-        self._templates = [(m.role, _ENVIRONMENT.from_string(m.content)) for m in file.messages]
+        self._templates = [(m.role, _compiled(m.content)) for m in file.messages]
         nothing = dict.fromkeys(INPUTS, "")
         self._system = [
             template.render(nothing | self._frame) if role == "system" else ""
@@ -168,6 +169,11 @@ _ENVIRONMENT = _Environment(
     trim_blocks=True,
     lstrip_blocks=True,
 )
+
+
+@functools.lru_cache(maxsize=1024)
+def _compiled(content: str) -> Template:
+    return _ENVIRONMENT.from_string(content)
 
 
 def prompt_faults(file: PromptFile) -> list[str]:
@@ -230,6 +236,6 @@ def _render_faults(file: PromptFile) -> list[str]:
                 for name, block in blocks.items():
                     if name in prompt.inputs and sent.count(block) != 1:
                         return [f"messages: {name} must stand in the request whole, exactly once"]
-    except TemplateError as error:
-        return [f"messages: cannot be rendered: {error}"]
+    except Exception as error:  # noqa: BLE001 - a template can raise whatever it calls for
+        return [f"messages: cannot be rendered: {type(error).__name__}: {error}"]
     return []
