@@ -40,6 +40,9 @@ def kinds(text: str) -> list[str]:
         ("030 12345678", "PHONE"),
         ("06 12 34 56 78", "PHONE"),
         ("0612345678", "PHONE"),
+        ("هاتف +٤٩ ٣٠ ١٢٣٤٥٦٧", "PHONE"),
+        ("tel:+4930123456", "PHONE"),
+        ("(030) 1234567", "PHONE"),
         ("0049 30 1234567", "PHONE"),
         ("card 4111 1111 1111 1111 please", "CREDIT_CARD"),
         ("4111-1111-1111-1111", "CREDIT_CARD"),
@@ -50,6 +53,10 @@ def kinds(text: str) -> list[str]:
         ("from 192.168.0.14:8080", "IP"),
         ("2001:db8::ff00:42:8329", "IP"),
         ("fe80::1 is up", "IP"),
+        ("http://[2001:db8::1]:443/", "IP"),
+        ("::ffff:192.0.2.128", "IP"),
+        ("GET /users/bob@x.com/orders", "EMAIL"),
+        (r"line\nbob@x.com", "EMAIL"),
     ],
 )
 def test_each_kind_is_recognised(text: str, kind: str) -> None:
