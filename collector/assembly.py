@@ -39,7 +39,7 @@ COMMIT_BYTES = 8 * 2**20
 MAX_RECORDS = 64
 TICK = 0.2
 """Longest time between two looks at the clock, seconds."""
-THREAD_ABOVE = 500
+THREAD_ABOVE = 200
 """Spans of a trace whose reading would hold the event loop for too long."""
 HOLD = 0.005
 """Longest time for which the event loop is held, seconds."""
