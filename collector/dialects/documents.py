@@ -74,7 +74,7 @@ def looks_retrieved(value: Any) -> bool:
 
 def _items(value: Any, depth: int) -> list[Any]:
     if type(value) is list:
-        if len(value) == 1 and type(value[0]) is list:
+        if len(value) == 1 and type(value[0]) is list and not _pair(value[0]):
             return _items(value[0], depth + 1)
         return value[:_MAX_DOCUMENTS]
     if type(value) is dict and depth < _MAX_DEPTH:
@@ -85,12 +85,17 @@ def _items(value: Any, depth: int) -> list[Any]:
     return []
 
 
+def _pair(item: Any) -> bool:
+    """LangChain's (document, score)."""
+    return type(item) in (list, tuple) and len(item) == 2 and type(item[1]) in (int, float)
+
+
 def document(item: Any) -> Document | None:
     """One document in any library's shape; None when it has neither id nor text."""
     item = decoded(item)
     if type(item) is str:
         return Document(content=without_data(item)) if item else None
-    if type(item) in (list, tuple) and len(item) == 2:  # LangChain's (document, score)
+    if _pair(item):
         found = document(item[0])
         score = number(item[1])
         return msgspec.structs.replace(found, score=score) if found and score is not None else found

@@ -18,6 +18,7 @@ from collector.dialects.parts import (
     CALL_TYPES,
     RESULT_KEYS,
     RESULT_TYPES,
+    SILENT,
     Parts,
     tool_call,
 )
@@ -165,7 +166,9 @@ def _dict(value: dict[str, Any], role: str, said: list[Said], depth: int) -> Non
         if (finish := value.get("finish_reason")) and len(said) > start:
             said[-1].finish = finish_reason(finish)
         return
-    if kind in CALL_TYPES or kind in RESULT_TYPES:
+    if kind in SILENT:
+        return
+    if kind in CALL_TYPES or kind in RESULT_TYPES or type(value.get("function")) is dict:
         _message({"content": [value]}, role, said, depth)
         return
     for key, by in _LISTS.items():

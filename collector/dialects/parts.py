@@ -30,7 +30,8 @@ RESULT_TYPES = frozenset(
 CALL_KEYS = ("toolUse", "tool_call", "functionCall", "function_call")
 RESULT_KEYS = ("toolResult", "tool_call_result", "functionResponse", "function_response")
 _TEXT_TYPES = frozenset({None, "text", "output_text", "input_text", "markdown"})
-_SILENT = frozenset({"reasoning", "thinking", "redacted_thinking", "summary_text", "step-start"})
+SILENT = frozenset({"reasoning", "thinking", "redacted_thinking", "summary_text", "step-start"})
+"""Types of parts that a model does not say to anybody."""
 _SILENT_KEYS = ("reasoning", "reasoningContent", "thinking")
 _MEDIA_KEYS = ("inline_data", "inlineData", "file_data", "fileData", "image", "document", "video")
 
@@ -63,11 +64,11 @@ class Parts(msgspec.Struct):
                 return
         if type(kind) is not str:
             kind = None
-        if kind in CALL_TYPES:
+        if kind in CALL_TYPES or type(part.get("function")) is dict:
             self.calls.append(tool_call(part))
         elif kind in RESULT_TYPES:
             self.results.append(tool_result(part))
-        elif kind not in _SILENT:
+        elif kind not in SILENT:
             self._keyed(part, kind)
 
     def _keyed(self, part: dict[str, Any], kind: str | None) -> None:

@@ -38,6 +38,9 @@ def decoded(value: Any) -> Any:
         found = _from_json(value)
     except (ValueError, RecursionError):
         found = _odd(value)
+    if type(found) is str:
+        # A dump of a dump; a text that only stood in quotes gets no shorter and ends here.
+        return decoded(found) if len(found) < len(value) else found
     if value.count("[") + value.count("{") > MAX_DEPTH and _deeper(found):
         return value
     return found
