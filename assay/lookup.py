@@ -24,10 +24,11 @@ from assay.store_rows import scores_of, turn_of
 
 T = TypeVar("T")
 _ID = re.compile(r"[0-9a-f]{1,32}(-[0-9]+)?")
-RECENT = (120.0, 1800.0)
-"""Seconds back in which a turn is looked for on the stream before the store is asked."""
-MOST_TURNS = 100_000
-"""Turns that a listing of conversations looks at."""
+RECENT = (10.0, 120.0, 1800.0)
+"""Seconds back that are looked at first: what is asked for is mostly new, and reading an hour of a
+busy stream takes minutes."""
+MOST_TURNS = 5_000
+"""Turns that a listing of conversations is made of, the latest."""
 REMEMBERED = 2_000
 """Turns that `tail` keeps until their scores come."""
 WAITING = 50
@@ -53,6 +54,16 @@ class Conversation(msgspec.Struct, frozen=True, kw_only=True):
     """Scores with `passed` false, over all turns."""
 
 
+class Head(msgspec.Struct, frozen=True):
+    """The fields of a Turn or TurnScores by which listings choose: decoding all costs ten times
+    as much."""
+
+    turn_id: str
+    app: str = "unknown"
+    conversation_id: str | None = None
+    started_at: int = 0
+
+
 class Selection(msgspec.Struct, frozen=True, kw_only=True):
     """Which turns a listing is about."""
 
@@ -62,10 +73,13 @@ class Selection(msgspec.Struct, frozen=True, kw_only=True):
     conversation_id: str | None = None
     limit: int = 100
 
-    def takes(self, turn: Turn) -> bool:
+    def takes(self, turn: Head) -> bool:
         return (self.app is None or turn.app == self.app) and (
             self.conversation_id is None or turn.conversation_id == self.conversation_id
         )
+
+
+decode_head = msgspec.json.Decoder(Head).decode
 
 
 class Lookup:
@@ -78,10 +92,13 @@ class Lookup:
 
     async def turns(self, selection: Selection) -> list[ScoredTurn]:
         """The latest turns that match, at most `limit`, in the order in which they started."""
-        since = _ago(selection.since)
-        turns = [turn async for turn in self._turns(since) if selection.takes(turn)]
-        turns.sort(key=lambda turn: turn.started_at)
-        return await self._with_scores(turns[-selection.limit :], since)
+        earlier = [seconds for seconds in RECENT if seconds < selection.since]
+        for seconds in (*earlier, selection.since):
+            since = _ago(seconds)
+            turns = await self._latest(selection, since)
+            if len(turns) == selection.limit:
+                break
+        return await self._with_scores(turns, since)
 
     async def turn(self, turn_id: str) -> ScoredTurn | None:
         """The turn whose id is or begins with `turn_id`; none when there is no such turn."""
@@ -89,10 +106,9 @@ class Lookup:
             found = await self._on_stream(turn_id, _ago(seconds))
             if found is not None:
                 return found
-        found = await self._in_store(turn_id)
-        if found is not None:
-            return found
-        return await self._on_stream(turn_id, None)
+        if self._store is None:
+            return await self._on_stream(turn_id, None)
+        return await self._in_store(self._store, turn_id)
 
     async def conversations(self, selection: Selection) -> list[Conversation]:
         """The latest conversations, at most `limit`, by their last turn. A turn without a
@@ -145,11 +161,20 @@ class Lookup:
             raise Permanent("there is no store: exporters.store.enabled is false")
         return await self._store.query(sql)
 
-    async def _turns(self, since: int | None) -> AsyncGenerator[Turn, None]:
+    async def _latest(self, selection: Selection, since: int) -> list[Turn]:
+        """The last `limit` matching turns by their start, of those published from `since` on."""
+        found: list[tuple[int, Record]] = []
         async for record in self._bus.read(TURNS, since=since):
-            turn = _decoded(decode_turn, record)
-            if turn is not None:
-                yield turn
+            head = _decoded(decode_head, record)
+            if head is None or not selection.takes(head):
+                continue
+            found.append((head.started_at, record))
+            if len(found) > 2 * selection.limit + 100:
+                found.sort(key=_start)
+                del found[: -selection.limit]
+        found.sort(key=_start)
+        turns = (_decoded(decode_turn, record) for _, record in found[-selection.limit :])
+        return [turn for turn in turns if turn is not None]
 
     async def _on_stream(self, turn_id: str, since: int | None) -> ScoredTurn | None:
         async for record in self._bus.read(TURNS, since=since):
@@ -161,16 +186,16 @@ class Lookup:
                 return (await self._with_scores([turn], record.timestamp))[0]
         return None
 
-    async def _in_store(self, turn_id: str) -> ScoredTurn | None:
-        if self._store is None or not _ID.fullmatch(turn_id):
+    async def _in_store(self, store: Store, turn_id: str) -> ScoredTurn | None:
+        if not _ID.fullmatch(turn_id):
             return None
-        turns = await self._store.query(
+        turns = await store.query(
             f"select * from turns where starts_with(turn_id, '{turn_id}') limit 1"  # noqa: S608
         )
         if not turns:
             return None
         turn = turn_of(turns[0])
-        rows = await self._store.query(
+        rows = await store.query(
             f"select * from scores where turn_id = '{turn.turn_id}'"  # noqa: S608
         )
         return ScoredTurn(turn=turn, scores=scores_of(rows))
@@ -178,13 +203,17 @@ class Lookup:
     async def _with_scores(self, turns: list[Turn], since: int) -> list[ScoredTurn]:
         scores: dict[str, list[TurnScores]] = {turn.turn_id: [] for turn in turns}
         if turns:
-            only = turns[0].turn_id.encode() if len(turns) == 1 else b""
             async for record in self._bus.read(SCORES, since=since):
-                if only in record.value:
+                head = _decoded(decode_head, record)
+                if head is not None and head.turn_id in scores:
                     found = _decoded(decode_turn_scores, record)
-                    if found is not None and found.turn_id in scores:
+                    if found is not None:
                         scores[found.turn_id].append(found)
         return [ScoredTurn(turn=turn, scores=tuple(scores[turn.turn_id])) for turn in turns]
+
+
+def _start(found: tuple[int, Record]) -> int:
+    return found[0]
 
 
 def _ago(seconds: float) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import random
 import time
 from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
@@ -80,6 +81,15 @@ async def test_turns_come_with_their_scores_in_start_order(bus: EmbeddedBus) -> 
     found = await Lookup(bus, None).turns(Selection(app="shop", limit=2))
     assert [scored.turn.query for scored in found] == ["q2", "q3"]
     assert [len(scored.scores) for scored in found] == [1, 1]
+
+
+async def test_only_the_latest_are_kept_while_looking(bus: EmbeddedBus) -> None:
+    """Of many more turns than asked for, the last by their start come, whatever their order."""
+    numbers = list(range(1, 400))
+    random.Random(1).shuffle(numbers)
+    await bus.publish(outgoing([turn(n) for n in numbers]))
+    found = await Lookup(bus, None).turns(Selection(limit=5))
+    assert [scored.turn.query for scored in found] == ["q395", "q396", "q397", "q398", "q399"]
 
 
 async def test_a_turn_is_found_by_the_start_of_its_id(bus: EmbeddedBus) -> None:
