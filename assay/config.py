@@ -103,9 +103,72 @@ class Assembly(Section):
     max_text: Size = Field(256_000, description="Characters of one text; longer ones are cut.")
 
 
+class KafkaTLS(Section):
+    ca: Path | None = Field(None, description="PEM file of the authorities; default: the system's.")
+    cert: Path | None = Field(None, description="PEM file of the client's certificate chain.")
+    key: Path | None = Field(None, description="PEM file of the client's private key.")
+    verify_host: Switch = Field(True, description="Whether the broker's name must match.")
+
+
+class KafkaSASL(Section):
+    mechanism: Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"] = Field(
+        description="How the client proves who it is."
+    )
+    username: str | None = Field(None, description="For PLAIN and SCRAM.")
+    password: Secret | None = Field(None, description="For PLAIN and SCRAM.")
+    token_file: Path | None = Field(None, description="OAUTHBEARER: file that holds the token.")
+    token_url: ApiUrl | None = Field(None, description="OAUTHBEARER: where tokens are issued.")
+    client_id: str | None = Field(None, description="OAUTHBEARER: asks for tokens at token_url.")
+    client_secret: Secret | None = Field(None, description="OAUTHBEARER: of client_id.")
+    scope: str | None = Field(None, description="OAUTHBEARER: of the tokens asked for.")
+
+    @model_validator(mode="after")
+    def _what_the_mechanism_needs(self) -> KafkaSASL:
+        if self.mechanism != "OAUTHBEARER":
+            if self.username is None or self.password is None:
+                raise ValueError(f"username and password with {self.mechanism}")
+        elif self.token_file is None and not (
+            self.token_url and self.client_id and self.client_secret
+        ):
+            raise ValueError(
+                "token_file, or token_url, client_id and client_secret, with OAUTHBEARER"
+            )
+        return self
+
+
+class Kafka(Section):
+    bootstrap: Name = Field(description="Brokers, host:port, separated by commas.")
+    prefix: str = Field(
+        "",
+        pattern=r"^[A-Za-z0-9._-]*$",
+        description="Stands before the names of topics, groups and transactions.",
+    )
+    partitions: Count = Field(
+        12, description="Of the topics that are created; never fewer than processes of a stage."
+    )
+    replication: Count | None = Field(
+        None, description="Replicas of the topics that are created; default: the broker's."
+    )
+    create_topics: Switch = Field(
+        True, description="Whether topics that are missing are created at start."
+    )
+    compression: Literal["lz4", "zstd", "none"] = Field("lz4", description="Of what is written.")
+    max_record: Size = Field(
+        8 * 10**6, ge=100_000, description="Largest record; larger requests are split."
+    )
+    tls: KafkaTLS | None = Field(None, description="TLS to the brokers; absent: plain text.")
+    sasl: KafkaSASL | None = Field(None, description="Authentication; absent: none.")
+    options: dict[str, Any] = Field(
+        {}, description="Further options of the kafka-python clients, by their names there."
+    )
+
+
 class BusConfig(Section):
     max_size: Size = Field(
         10 * 10**9, description="When the log holds this much, senders are told to wait."
+    )
+    kafka: Kafka | None = Field(
+        None, description="The stream on Kafka; absent: the embedded log in the data folder."
     )
 
 
@@ -297,10 +360,13 @@ def load(
 def effective(config: Config) -> dict[str, Any]:
     """Every setting in force as plain values; secrets are stars."""
     values = config.model_dump(mode="json")
-    options = values["exporters"]["store"]["options"]
-    for name in options:
-        if _SECRET_OPTION.search(name):
-            options[name] = "**********"
+    free = [values["exporters"]["store"]["options"]]
+    if config.bus.kafka is not None:
+        free.append(values["bus"]["kafka"]["options"])
+    for options in free:
+        for name in options:
+            if _SECRET_OPTION.search(name):
+                options[name] = "**********"
     return values
 
 
@@ -316,6 +382,11 @@ def _agree(config: Config) -> None:
         )
     if not assembly.settle <= assembly.idle <= assembly.max_age:
         faults.append("assembly.idle: allowed: from assembly.settle to assembly.max_age")
+    if config.bus.kafka and config.collector.redact and config.collector.redact_key is None:
+        faults.append(
+            "collector.redact_key: it is required with bus.kafka and collector.redact, so that "
+            "every process writes the same pseudonyms"
+        )
     if config.sampling.unit == "conversation" and config.sampling.head_ratio < 1:
         faults.append(
             "sampling.unit: got the text 'conversation'; allowed: trace while sampling.head_ratio "
