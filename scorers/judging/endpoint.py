@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 import time
 from typing import Any
 
@@ -25,6 +26,8 @@ from scorers.judging.pace import Pace
 
 MAX_LESSONS = 12
 """Refused forms after which a request is given up."""
+_TALKATIVE = ("openai", "httpx2", "httpcore2", "aiohttp")
+"""Loggers that would write requests down below the level of warnings."""
 LOCK = 60.0
 """Seconds without calls after the key was refused, while other endpoints are there."""
 
@@ -170,6 +173,8 @@ class Endpoint:
 
     def _connect(self) -> openai.AsyncOpenAI:
         if self._client is None:
+            for name in _TALKATIVE:
+                logging.getLogger(name).setLevel(logging.WARNING)
             settings = self._settings
             key = settings.api_key
             self._client = openai.AsyncOpenAI(
