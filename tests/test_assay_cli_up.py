@@ -11,7 +11,7 @@ from prometheus_client import CollectorRegistry
 
 from assay import series
 from assay.cli.source import RUNNING, find_running
-from assay.cli.status import ledger
+from assay.cli.status import collect, ledger, rates, total
 from assay.cli.up import configured_by, contract_of, run
 from assay.config import Config, load
 from assay.errors import ConfigError, Permanent
@@ -114,6 +114,26 @@ def test_the_ledger_shows_what_is_missing() -> None:
     }
     entries.labels(**labels, outcome="scored", reason="").inc(7)
     entries.labels(**labels, outcome="sampled_out", reason="turn").inc(2)
-    (row,) = ledger(registry)
+    (row,) = ledger(collect(registry))
     assert (row["turns"], row["missing"]) == (10, 1)
     assert row["outcomes"] == {"sampled_out": 2, "scored": 7}
+
+
+def test_rates_are_those_of_the_last_hour() -> None:
+    """A row per series with what its window shows; one without a scored turn has none."""
+    registry = CollectorRegistry()
+    labels = dict.fromkeys(series.SERIES_LABELS, "") | {"app": "shop", "metric": "relevance"}
+    turns = series.instrument(registry, series.WINDOW_TURNS)
+    turns.labels(**labels, window="1h").set(12)
+    turns.labels(**labels, window="24h").set(90)
+    turns.labels(**labels | {"metric": "fluency"}, window="1h").set(0)
+    series.instrument(registry, series.DEFECT_RATE).labels(**labels, window="1h").set(0.25)
+    (row,) = rates(collect(registry))
+    assert (row["metric"], row["turns"], row["defect_rate"], row["mean"]) == (
+        "relevance",
+        12,
+        0.25,
+        None,
+    )
+    assert total(collect(registry), series.WINDOW_TURNS) == 102
+    assert rates({}) == ledger({}) == []

@@ -6,11 +6,13 @@ import asyncio
 import logging
 import os
 import time
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
 from prometheus_client import CollectorRegistry
+from prometheus_client.samples import Sample
 
 from assay import __version__, series
 from assay.bus.embedded import EmbeddedBus, Stats
@@ -18,6 +20,7 @@ from assay.errors import AssayError
 from assay.health import Check
 from assay.telemetry import Trouble
 
+_SERIES = ("app", "metric", "subject", "engine")
 INTERVAL = 5.0
 """Seconds between readings of the stream."""
 
@@ -56,8 +59,9 @@ class Status:
             await asyncio.gather(task, return_exceptions=True)
 
     async def now(self) -> dict[str, Any]:
-        """Plain values: facts, then the tables `stages`, `topics` and `ledger`."""
+        """Plain values: facts, then the tables `stages`, `topics`, `rates` and `ledger`."""
         stats = await self._bus.stats()
+        samples = collect(self._registry)
         stages = {name: check() for name, check in self._checks.items()}
         return {
             "version": __version__,
@@ -65,6 +69,9 @@ class Status:
             "up_seconds": round(time.time() - self._started),
             "healthy": all(stage.ok for stage in stages.values()),
             **self._facts,
+            "open_traces": total(samples, series.OPEN_TRACES),
+            "late_spans": total(samples, series.LATE_SPANS),
+            "orphan_turns": total(samples, series.ORPHAN_TURNS),
             "stream_bytes": stats.used,
             "stream_bytes_allowed": stats.max_size,
             "stages": [{"stage": n, **msgspec.to_builtins(s)} for n, s in stages.items()],
@@ -72,7 +79,8 @@ class Status:
                 {"topic": name, "records": topic.records, "oldest_seconds": _age(topic.oldest)}
                 for name, topic in stats.topics.items()
             ],
-            "ledger": ledger(self._registry),
+            "rates": rates(samples),
+            "ledger": ledger(samples),
         }
 
     async def _watch(self) -> None:
@@ -95,37 +103,66 @@ class Status:
                 self._lost.labels(name, group).set(lost)
 
 
-def ledger(registry: CollectorRegistry) -> list[dict[str, Any]]:
-    """A row per app, metric, subject and engine: how its eligible turns ended, and the `missing`
-    ones that are in no outcome yet. Turns that are still being scored are missing too."""
-    eligible: dict[str, float] = {}
-    rows: dict[tuple[str, ...], dict[str, Any]] = {}
+Samples = Mapping[str, Sequence[Sample]]
+"""Samples by name."""
+
+
+def collect(registry: CollectorRegistry) -> Samples:
+    """What the registry exposes at this moment."""
+    found: dict[str, list[Sample]] = {}
     for family in registry.collect():
         for sample in family.samples:
-            label = sample.labels
-            if sample.name == series.TURNS.name:
-                eligible[label["app"]] = eligible.get(label["app"], 0) + sample.value
-            elif sample.name == series.EVALUATIONS.name:
-                key = tuple(label[name] for name in ("app", "metric", "subject", "engine"))
-                row = rows.setdefault(key, {"total": 0})
-                row["total"] += int(sample.value)
-                row[label["outcome"]] = row.get(label["outcome"], 0) + int(sample.value)
-    shown = []
-    for (app, metric, subject, engine), row in rows.items():
-        total = row.pop("total")
-        turns = int(eligible.get(app, 0))
-        shown.append(
-            {
-                "app": app,
-                "metric": metric,
-                "subject": subject,
-                "engine": engine,
-                "turns": turns,
-                "missing": turns - total,
-                "outcomes": dict(sorted(row.items())),
-            }
-        )
-    return shown
+            found.setdefault(sample.name, []).append(sample)
+    return found
+
+
+def total(samples: Samples, row: series.Row[Any]) -> int:
+    """The sum over all labels."""
+    return int(sum(sample.value for sample in samples.get(row.name, ())))
+
+
+def rates(samples: Samples) -> list[dict[str, Any]]:
+    """A row per series that was scored in the last hour: turns, mean, defect rate with interval."""
+    shown: dict[tuple[str, ...], dict[str, Any]] = {}
+    columns = {
+        "turns": series.WINDOW_TURNS,
+        "mean": series.SCORE_MEAN,
+        "defect_rate": series.DEFECT_RATE,
+        "lower": series.DEFECT_RATE_LOWER,
+        "upper": series.DEFECT_RATE_UPPER,
+    }
+    for column, row in columns.items():
+        for sample in samples.get(row.name, ()):
+            if sample.labels["window"] == "1h":
+                key = tuple(sample.labels[name] for name in series.SERIES_LABELS)
+                if column == "turns" and sample.value:
+                    shown[key] = {name: sample.labels[name] for name in _SERIES} | dict.fromkeys(
+                        columns
+                    )
+                if key in shown:
+                    shown[key][column] = round(sample.value, 4)
+    return list(shown.values())
+
+
+def ledger(samples: Samples) -> list[dict[str, Any]]:
+    """A row per app, metric, subject and engine: how its eligible turns ended, and the `missing`
+    ones that are in no outcome yet. Turns that are still being scored are missing too."""
+    eligible: Counter[str] = Counter()
+    for sample in samples.get(series.TURNS.name, ()):
+        eligible[sample.labels["app"]] += int(sample.value)
+    outcomes: dict[tuple[str, ...], Counter[str]] = {}
+    for sample in samples.get(series.EVALUATIONS.name, ()):
+        key = tuple(sample.labels[name] for name in _SERIES)
+        outcomes.setdefault(key, Counter())[sample.labels["outcome"]] += int(sample.value)
+    return [
+        dict(zip(_SERIES, key, strict=True))
+        | {
+            "turns": eligible[key[0]],
+            "missing": eligible[key[0]] - found.total(),
+            "outcomes": dict(sorted(found.items())),
+        }
+        for key, found in outcomes.items()
+    ]
 
 
 def _age(oldest_ms: int) -> float:
