@@ -122,32 +122,28 @@ class Assembler:
                 continue
             except Retryable as error:
                 self._failed(error)
-                wait = max(delay, error.retry_after or 0.0)
             except Permanent as error:
                 await self._start_over(error)
-                wait = delay
             except Exception as error:  # noqa: BLE001 logged, and the stream is read again
                 _log.exception("the assembler met a fault of its own and starts over")
                 await self._start_over(error)
-                wait = delay
+            await self._pause(delay)
             delay = min(delay * 2, MAX_DELAY)
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), wait)
 
     async def _step(self) -> None:
         consumer = self._consumer or await self._join()
         if self._due() <= 0:
-            await self._flush(consumer)
+            await self._commit(consumer)
         records = await consumer.poll(max_records=MAX_RECORDS, timeout=max(0.0, self._due()))
         self._breath = time.monotonic()
         for record in records:
             partition = self._partitions[record.partition]
-            await self._advance(partition, record.timestamp)
+            await self._advance(consumer, partition, record.timestamp)
             partition.take(record)
-            await self._bound_memory()
+            await self._bound_memory(consumer)
             await self._breathe()
         for partition in list(self._partitions.values()):
-            await self._advance(partition, consumer.clock(partition.number))
+            await self._advance(consumer, partition, consumer.clock(partition.number))
         if any(p.pending for p in self._partitions.values()):
             self._pending_since = self._pending_since or time.monotonic()
         else:
@@ -158,37 +154,61 @@ class Assembler:
         """Seconds until the loop must look again; at most 0 when there is work to commit now."""
         if self._pending_since is None:
             return TICK
-        if sum(p.pending_bytes for p in self._partitions.values()) >= COMMIT_BYTES:
-            return 0.0
         return self._pending_since + COMMIT_AFTER - time.monotonic()
 
-    async def _advance(self, partition: Partition, clock: int) -> None:
+    async def _advance(self, consumer: Consumer, partition: Partition, clock: int) -> None:
         for trace, ending in partition.due(clock):
-            await self._close(partition, trace, ending)
+            await self._close(consumer, partition, trace, ending)
 
-    async def _bound_memory(self) -> None:
+    async def _bound_memory(self, consumer: Consumer) -> None:
         while self._open_bytes() > self._config.assembly.max_open:
             trace, partition = min(
                 ((p.open.oldest, p) for p in self._partitions.values() if len(p.open)),
                 key=lambda pair: pair[0].first,
             )
-            await self._close(partition, trace, "memory")
+            await self._close(consumer, partition, trace, "memory")
 
-    async def _close(self, partition: Partition, trace: OpenTrace, ending: Ending) -> None:
+    async def _close(
+        self, consumer: Consumer, partition: Partition, trace: OpenTrace, ending: Ending
+    ) -> None:
         if trace.span_count > THREAD_ABOVE:
             await asyncio.to_thread(partition.close, trace, ending)
         else:
             partition.close(trace, ending)
             await self._breathe()
+        if sum(p.pending_bytes for p in self._partitions.values()) >= COMMIT_BYTES:
+            await self._commit(consumer)
 
     async def _breathe(self) -> None:
         """Let others have the event loop, if it was held for long."""
         if time.monotonic() - self._breath > HOLD:
             await asyncio.sleep(0)
             self._breath = time.monotonic()
+            self._heartbeat.turned()
+
+    async def _pause(self, seconds: float) -> None:
+        """Wait, but not for longer than until the stop."""
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stopping.wait(), seconds)
 
     def _open_bytes(self) -> int:
         return sum(p.open.size for p in self._partitions.values())
+
+    async def _commit(self, consumer: Consumer) -> None:
+        """Commit what is finished, however long that takes; at the stop `stop` tries once more.
+
+        Records that were delivered come no second time, so a failure may not end the step.
+        """
+        delay = FIRST_DELAY
+        while True:
+            try:
+                return await self._flush(consumer)
+            except Retryable as error:
+                self._failed(error)
+                if self._stopping.is_set():
+                    return None
+                await self._pause(max(delay, error.retry_after or 0.0))
+                delay = min(delay * 2, MAX_DELAY)
 
     async def _flush(self, consumer: Consumer) -> None:
         """Commit what is finished. On an error all of it is still to be committed."""

@@ -190,9 +190,10 @@ class OpenTraces:
             return values, free
         for trace in self._traces.values():
             if trace.offsets and min(trace.offsets) < before:
-                value = saved_traces.encode(trace.pieces[trace.saved :], bool(trace.cut))
-                values[saved_traces.key(trace.trace_id, trace.saves)] = value
-                trace.saves, trace.saved = trace.saves + 1, len(trace.pieces)
+                if trace.pieces:
+                    value = saved_traces.encode(trace.pieces[trace.saved :], bool(trace.cut))
+                    values[saved_traces.key(trace.trace_id, trace.saves)] = value
+                    trace.saves, trace.saved = trace.saves + 1, len(trace.pieces)
                 free += self._release(trace)
         return values, free
 
@@ -207,11 +208,12 @@ class OpenTraces:
         return free
 
     def _full(self, trace: OpenTrace, item: Item, logs: bool, more: int) -> bool:
-        # A root is what the turn is read by: it is kept where one more span does no harm.
-        spare = 2 if not logs and not item.parent else 1
+        # The root is what turns are read by, and comes last: it gets in beyond the bounds.
+        if not logs and not item.parent and trace.root_at is None:
+            return False
         return (
-            trace.span_count >= self._max_spans * spare
-            or trace.size + more + len(item.field) > self._max_trace * spare
+            trace.span_count >= self._max_spans
+            or trace.size + more + len(item.field) > self._max_trace
         )
 
     def _note_parent(self, trace: OpenTrace, item: Item, service: str, now: int) -> None:

@@ -177,7 +177,9 @@ class Stream:
         return [decode_turn(output.value) for output in self.outputs if output.topic == TURNS]
 
     def count(self, name: str, **labels: str) -> float:
-        return self.registry.get_sample_value(name, labels) or 0.0
+        value = self.registry.get_sample_value(name, labels)
+        assert value is not None, f"no such series: {name} {labels}"
+        return value
 
     def _close_due(self, clock: int) -> None:
         for trace, ending in self.partition.due(clock):

@@ -74,7 +74,9 @@ class Rig:
         return len(await self.turns()) >= count
 
     def count(self, name: str, **labels: str) -> float:
-        return self.registry.get_sample_value(name, labels) or 0.0
+        value = self.registry.get_sample_value(name, labels)
+        assert value is not None, f"no such series: {name} {labels}"
+        return value
 
 
 async def eventually(condition: Callable[[], Any], seconds: float = 10) -> None:
@@ -116,7 +118,7 @@ async def test_spans_become_a_turn_on_the_stream(rig: Rig) -> None:
         [tally] = rollup.tallies
         assert (tally.app, tally.turns, tally.sampled_out) == ("shop", 1, 0)
         assert tally.minute == (START + 6000) // 60_000
-        assert rig.count("assay_open_traces") == rig.count("assay_open_trace_bytes_bytes") == 0
+        assert rig.count("assay_open_traces") == rig.count("assay_open_trace_bytes") == 0
         assert assembler.lag() == 0
         assert assembler.health().ok
 
@@ -257,7 +259,7 @@ async def test_memory_is_bounded_by_closing_the_oldest(rig: Rig) -> None:
             await rig.send(*chat(trace, note="x" * 2000), key=trace)
             rig.wall.advance(0.001)
         await eventually(lambda: rig.count("assay_assembled_items_total", signal="traces") == 40)
-        await eventually(lambda: rig.count("assay_open_trace_bytes_bytes") <= 20_000)
+        await eventually(lambda: rig.count("assay_open_trace_bytes") <= 20_000)
         early = await rig.until(10)
         assert all(turn.truncated for turn in early)
         rig.wall.advance(6)
@@ -299,6 +301,52 @@ async def test_a_commit_that_fails_for_now_is_made_again(rig: Rig) -> None:
         await rig.until(1)
         assert rig.count("assay_assembly_retries_total") == 2
     assert len(await rig.turns()) == 1
+
+
+async def test_a_log_that_stays_full_does_not_hold_the_stop(rig: Rig) -> None:
+    """The assembler stops within its grace, and what it could not commit is read again."""
+    async with rig.assembler() as assembler:
+        consumer = assembler._consumer
+        assert consumer is not None
+
+        async def full(**work: Any) -> None:
+            raise Retryable("full", retry_after=60)
+
+        consumer.commit = full  # type: ignore[method-assign]
+        await rig.send(*chat(1))
+        rig.wall.advance(6)
+        await eventually(lambda: rig.count("assay_assembly_retries_total") >= 1)
+        started = time.monotonic()
+        await assembler.stop()
+        assert time.monotonic() - started < 10
+    assert await rig.turns() == []
+    async with rig.assembler():
+        assert len(await rig.until(1)) == 1
+
+
+async def test_a_great_backlog_is_committed_in_parts(
+    rig: Rig, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """When very much falls due at once, it does not wait in memory for one commit."""
+    monkeypatch.setattr("collector.assembly.COMMIT_BYTES", 20_000)
+    commits: list[int] = []
+    for trace in range(1, 101):
+        await rig.send(*chat(trace, query="x" * 2000), key=trace)
+    async with rig.assembler() as assembler:
+        consumer = assembler._consumer
+        assert consumer is not None
+        commit = consumer.commit
+
+        async def count(**work: Any) -> None:
+            commits.append(len(work["outputs"]))
+            await commit(**work)
+
+        consumer.commit = count  # type: ignore[method-assign]
+        await eventually(lambda: rig.count("assay_open_traces") == 100)
+        rig.wall.advance(6)
+        await rig.until(100)
+    assert max(commits) < 25
+    assert len({turn.turn_id for turn in await rig.turns()}) == len(await rig.turns()) == 100
 
 
 async def test_a_lost_membership_is_taken_up_again(rig: Rig) -> None:

@@ -368,6 +368,22 @@ def test_a_saved_trace_is_known_to_be_cut() -> None:
     assert all(turn.truncated for turn in stream.finish())
 
 
+def test_a_trace_of_which_nothing_fits_holds_nothing() -> None:
+    """A first span over the bound is left out; its record is done, saved or not."""
+    for save_after in (0, 10_000):
+        stream = Stream(
+            Config.model_validate({"assembly": {"max_trace": 100}}), save_after=save_after
+        )
+        stream.append(request([span(1, 2, 1, query="x" * 500)]), 0)
+        stream.append(request(chat(2)), 1)
+        stream.clock(8)
+        stream.commit()
+        stream.crash()
+        stream.finish()
+        assert stream.done == {0, 1}
+        assert stream.state.keys() == {key for key in stream.state if key.startswith("closed/")}
+
+
 def test_the_memory_of_closed_traces_ends() -> None:
     """What was closed is forgotten after `late` and `max_age`, in memory and in the state."""
     stream = Stream()
