@@ -11,12 +11,13 @@ import asyncio
 import re
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import AsyncGenerator, Iterator, Sequence
 from contextlib import contextmanager
 from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
 from typing import Any, NamedTuple
 
-from arro3.core import Table
+from arro3.core import RecordBatch, Table
 from deltalake import CommitProperties, DeltaTable, QueryBuilder, Transaction, write_deltalake
 from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchError
 
@@ -86,6 +87,35 @@ class Store:
             raise Permanent("only a select can be asked")
         return await asyncio.to_thread(self._query, sql)
 
+    async def stream(self, sql: str) -> AsyncGenerator[list[dict[str, Any]], None]:
+        """As `query`, but without a bound: the rows come in batches, as the engine has them."""
+        if not _READS.match(sql):
+            raise Permanent("only a select can be asked")
+        batches = await asyncio.to_thread(self._batches, sql)
+        while (batch := await asyncio.to_thread(self._next, batches)) is not None:
+            yield batch
+
+    async def write_file(self, sql: str, path: Path, kind: str) -> int:
+        """The rows of a select as the file `path` of kind csv, json (lines) or parquet; how many.
+
+        Raises as `query`, and when the file cannot be written.
+        """
+        if not _READS.match(sql):
+            raise Permanent("only a select can be asked")
+        quoted = str(path.absolute()).replace("'", "''")
+        copy = f"COPY ({sql}) TO '{quoted}' STORED AS {kind.upper()}"
+        rows = await asyncio.to_thread(lambda: self._next(self._batches(copy)))
+        return int(rows[0]["count"]) if rows else 0
+
+    async def position(self, table: str, source: str) -> int:
+        """The next offset of `source` that `append` would store; 0 when it never stored any."""
+
+        def read() -> int:
+            with self._mapped():
+                return self._open(TABLES[table]).transaction_version(source) or 0
+
+        return await asyncio.to_thread(read)
+
     async def maintain(self) -> None:
         """Join small files, drop dates beyond the retention, delete what nothing refers to."""
         for spec in TABLES.values():
@@ -134,22 +164,35 @@ class Store:
             return Appended(len(rows), offered - len(rows))
 
     def _query(self, sql: str) -> list[dict[str, Any]]:
+        rows: list[dict[str, Any]] = []
+        batches = self._batches(sql)
+        while (batch := self._next(batches)) is not None:
+            if len(rows) + len(batch) > MOST_ROWS:
+                raise Permanent(f"more than {MOST_ROWS:,} rows: add a limit")
+            rows += batch
+        return rows
+
+    def _batches(self, sql: str) -> Iterator[RecordBatch]:
         builder = QueryBuilder()
         for spec in TABLES.values():
             builder.register(spec.name, self._open(spec))
-        rows: list[dict[str, Any]] = []
         try:
             builder.execute(f"CREATE VIEW scores_latest AS {SCORES_LATEST}").read_all()
-            for batch in builder.execute(sql):
-                if len(rows) + batch.num_rows > MOST_ROWS:
-                    raise Permanent(f"more than {MOST_ROWS:,} rows: add a limit")
-                names = batch.schema.names
-                columns = [batch.column(name).to_pylist() for name in names]
-                cells = zip(*columns, strict=True)
-                rows += (dict(zip(names, row, strict=True)) for row in cells)
+            return iter(builder.execute(sql))
         except DeltaError as error:
             raise Permanent(self._text(error)) from error
-        return rows
+
+    def _next(self, batches: Iterator[RecordBatch]) -> list[dict[str, Any]] | None:
+        """The rows of the next batch; none after the last."""
+        try:
+            batch = next(batches, None)
+        except DeltaError as error:
+            raise Permanent(self._text(error)) from error
+        if batch is None:
+            return None
+        names = batch.schema.names
+        columns = [batch.column(name).to_pylist() for name in names]
+        return [dict(zip(names, row, strict=True)) for row in zip(*columns, strict=True)]
 
     def _maintain(self, spec: TableSpec) -> None:
         with self._mapped():

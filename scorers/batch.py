@@ -18,7 +18,7 @@ import msgspec
 
 from assay.records import Score, Turn, TurnScores, decode_turn, encode
 from scorers import deadline
-from scorers.plan import Plan
+from scorers.plan import Key, Plan
 from scorers.scorer import Verdict
 from scorers.scoring import score_turn, to_score, turn_scores
 
@@ -68,34 +68,43 @@ def ready() -> bool:
     return _job is not None
 
 
-def score(values: list[bytes]) -> list[Result]:
+Known = list[frozenset[Key]] | None
+"""Per value of a batch the entries that it is not asked for; none: it is asked for all."""
+
+
+def score(values: list[bytes], known: Known = None) -> list[Result]:
     """The results of a batch, in order, in a process that has begun."""
     if _job is None:
         raise RuntimeError("begin was not called in this process")
-    return [score_value(value, _job) for value in values]
+    if known is None:
+        return [score_value(value, _job) for value in values]
+    return [score_value(value, _job, own) for value, own in zip(values, known, strict=True)]
 
 
-def score_value(value: bytes, job: Job) -> Result:
-    """One encoded turn, scored."""
+def score_value(value: bytes, job: Job, known: frozenset[Key] = frozenset()) -> Result:
+    """One encoded turn, scored by the entries that are not `known`."""
     turn = read(value)
     if turn is None:
         return Refused("unreadable")
     entries = job.plan.entries(turn.app)
+    if known:
+        entries = tuple(entry for entry in entries if entry.key not in known)
     try:
         found = score_turn(turn, entries, group=job.group, scored_at=time.time_ns(), run=job.run)
     except deadline.OutOfTime:
         # The alarm came in the few instructions between a scorer's end and its being noted.
-        return give_up(value, job)
+        return give_up(value, job, known)
     return encoded(found)
 
 
-def give_up(value: bytes, job: Job) -> Result:
+def give_up(value: bytes, job: Job, known: frozenset[Key] = frozenset()) -> Result:
     """The result of a turn that cannot be scored here: an error for every metric asked of it."""
     turn = read(value)
     if turn is None:
         return Refused("unreadable")
     lost = Verdict(outcome="error", outcome_reason="exception", reason="given up")
-    scores = tuple(to_score(turn, entry, lost, run=job.run) for entry in job.plan.entries(turn.app))
+    entries = (entry for entry in job.plan.entries(turn.app) if entry.key not in known)
+    scores = tuple(to_score(turn, entry, lost, run=job.run) for entry in entries)
     return encoded(
         turn_scores(turn, scores, group=job.group, scored_at=time.time_ns(), run=job.run)
     )

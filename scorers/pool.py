@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
 from scorers import batch
-from scorers.batch import Job, Result
+from scorers.batch import Job, Known, Result
 
 ATTEMPTS = 2
 """Processes that a single turn may end before it is given up."""
@@ -48,12 +48,12 @@ class ScorerPool:
             *(asyncio.to_thread(worker.shutdown, cancel_futures=True) for worker in workers)
         )
 
-    async def score(self, values: list[bytes]) -> list[Result]:
-        """The results of a batch, in order."""
+    async def score(self, values: list[bytes], known: Known = None) -> list[Result]:
+        """The results of a batch, in order; values are not asked for what is `known` of them."""
         for _ in range(ATTEMPTS if len(values) == 1 else 1):
             worker = await self._idle.get()
             try:
-                found = await asyncio.wrap_future(worker.submit(batch.score, values))
+                found = await asyncio.wrap_future(worker.submit(batch.score, values, known))
             except BrokenProcessPool:
                 self._on_death()
                 worker = self._replace(worker)
@@ -62,9 +62,10 @@ class ScorerPool:
             finally:
                 self._idle.put_nowait(worker)
         if len(values) == 1:
-            return [batch.give_up(values[0], self._job)]
+            return [batch.give_up(values[0], self._job, *(known or ()))]
         middle = len(values) // 2
-        return await self.score(values[:middle]) + await self.score(values[middle:])
+        first, second = (known[:middle], known[middle:]) if known is not None else (None, None)
+        return await self.score(values[:middle], first) + await self.score(values[middle:], second)
 
     def _worker(self) -> ProcessPoolExecutor:
         # spawn: the parent has threads and open connections that a fork would copy.
