@@ -7,14 +7,26 @@ from pathlib import Path
 from assay.bus.embedded import EmbeddedBus
 from assay.bus.topics import topics
 from assay.config import Config
+from assay.errors import ConfigError
 from assay.store import Store
 
 
-def check_plan(config: Config) -> object:
-    """Raises ConfigError when the metrics of the settings cannot be scored as they say."""
+def check_plan(config: Config) -> None:
+    """Raises ConfigError when the settings name what this process does not run, or metrics that
+    cannot be scored as they say."""
     from scorers.registry import resolve
 
-    return resolve(config)
+    faults = []
+    if config.bus.kafka is not None:
+        faults.append("bus.kafka: allowed: leave it out, the stream is kept in data_dir")
+    if config.judge is not None:
+        faults.append("judge: allowed: leave it out, turns are scored without a judge")
+    try:
+        resolve(config)
+    except ConfigError as error:
+        faults += error.faults
+    if faults:
+        raise ConfigError(faults)
 
 
 def open_bus(config: Config) -> EmbeddedBus:
