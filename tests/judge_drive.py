@@ -14,11 +14,14 @@ import yaml
 from assay.config import Config
 from assay.records import Document, Message, ToolCall, ToolDefinition, Turn
 from scorers.judge import Judge, judge_of
+from scorers.judging.client import JudgeClient
+from scorers.judging.library import load_library
 from scorers.plan import Entry
 from scorers.registry import resolve
 from scorers.scorer import Verdict
 
 CASES = Path(__file__).parent / "data" / "cases"
+LIBRARY = load_library()
 MODEL = "gpt-4o-mini"
 TURN = Turn(
     turn_id="0" * 32 + "-0",
@@ -85,8 +88,12 @@ def config_of(base_url: str, *metrics: Any, prices: Any = None, **judge: Any) ->
 
 def open_judge(config: Config) -> tuple[Judge, tuple[Entry, ...]]:
     """A judge without a cache, and its entries."""
-    judge = judge_of(config, cache=False)
-    assert judge is not None
+    if config.judge is not None and config.judge.prompts is None:
+        judge = Judge(JudgeClient(config.judge, config.prices), LIBRARY)
+    else:
+        found = judge_of(config, cache=False)
+        assert found is not None
+        judge = found
     return judge, resolve(config, judge.scorers()).entries("app")
 
 

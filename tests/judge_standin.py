@@ -18,7 +18,8 @@ import random
 import re
 from typing import Any
 
-PARTS = re.compile(r"<<<(?:claim|criterion|document) (\d+) ")
+CHECKED = re.compile(r"<<<(?:claim|criterion) (\d+) ")
+DOCUMENT = re.compile(r"<<<document (\d+) ")
 
 
 class StandIn:
@@ -128,7 +129,8 @@ class StandIn:
         form = body.get("response_format", {}).get("json_schema", {}).get("schema")
         if form is None:
             return self.script.get("overrides", {}) | {"reason": "ok"}
-        numbers = PARTS.findall(body["messages"][-1]["content"])
+        text = body["messages"][-1]["content"]
+        numbers = CHECKED.findall(text) or DOCUMENT.findall(text)
         return self.fill(form, numbers)
 
     def fill(self, schema: dict[str, Any], numbers: list[str]) -> Any:

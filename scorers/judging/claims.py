@@ -15,9 +15,9 @@ from collections.abc import Sequence
 
 import msgspec
 
-from scorers.judging.asking import Asker, Evidence, Found, Tally
+from scorers.judging.asking import Asker, Evidence, Tally
 from scorers.judging.evidence import Piece, numbered
-from scorers.judging.faults import Declined, TooLong
+from scorers.judging.faults import TooLong
 from scorers.judging.library import Library
 from scorers.judging.prompt import Prompt
 from scorers.judging.tokens import PIECE_TOKENS, count_tokens
@@ -66,22 +66,17 @@ async def judge_in_parts(
     ).hexdigest()
     tally = Tally()
 
-    def found(step: Found) -> Found:
-        tally.add(step.usage, step.seconds)
-        if step.fault:
-            raise Declined("a step gave no answer", step.fault)  # type: ignore[arg-type]
-        return step
-
     def closed(verdict: Verdict) -> Verdict:
         return msgspec.structs.replace(
             verdict, prompt_digest=digest, judge_usage=tally.usage, judge_latency=tally.seconds
         )
 
-    first = found(
-        await asker.ask(
-            listing, {n: g for n, g in evidence.items() if n in listing.inputs}, model=model
-        )
+    first = await asker.ask(
+        listing, {n: g for n, g in evidence.items() if n in listing.inputs}, model=model
     )
+    tally.add(first.usage, first.seconds)
+    if first.fault:
+        return closed(Verdict(outcome="error", outcome_reason=first.fault))
     items = first.readings[0].details.get("claims", [])
     claims = [str(item["item"]) for item in items if item["checkable"] and item["item"]]
     if not claims:
@@ -99,8 +94,13 @@ async def judge_in_parts(
             for group in groups
         )
     )
+    for step in steps:
+        tally.add(step.usage, step.seconds)
+    fault = next((step.fault for step in steps if step.fault), "")
+    if fault:
+        return closed(Verdict(outcome="error", outcome_reason=fault))
     supported = [False] * len(claims)
-    for step in map(found, steps):
+    for step in steps:
         for number, verdict in enumerate(step.readings[0].details["verdicts"]):
             supported[number] |= bool(verdict["supported"])
     share = sum(supported) / len(claims)
