@@ -6,6 +6,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -271,3 +272,29 @@ def test_after_a_kill_the_files_answer_and_a_new_start_works(tmp_path: Path) -> 
     again = Agent(tmp_path)
     assert len(again.run("turns", "list", "--json").splitlines()) == 3
     assert again.stop() == 0
+
+
+def test_the_demo_starts_an_agent_when_none_answers(tmp_path: Path) -> None:
+    """One command shows it all: the agent starts, scores what is sent, and ends with the demo."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    (tmp_path / "assay.yaml").write_text(
+        f'collector: {{http: "127.0.0.1:{port}", grpc: null}}\n'
+        "assembly: {settle: 300ms}\n"
+        'exporters: {prometheus: {listen: "127.0.0.1:0"}}\n'
+    )
+    done = subprocess.run(
+        [*ASSAY, "demo", "--count", "3", "--rate", "50", "--mix", "good=1"],
+        cwd=tmp_path,
+        capture_output=True,
+        timeout=WAIT,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr.decode()
+    assert "is ready" in done.stdout.decode()
+    listed = subprocess.run(
+        [*ASSAY, "turns", "list", "--json"], cwd=tmp_path, capture_output=True, check=True
+    )
+    assert len(listed.stdout.splitlines()) == 3
+    with socket.create_server(("127.0.0.1", port)):
+        pass
