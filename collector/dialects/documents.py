@@ -40,6 +40,8 @@ _LISTS = (
 _TEXTS = ("content", "page_content", "text", "body", "passage", "chunk", "snippet", "pageContent")
 _IDS = ("id", "doc_id", "document_id", "_id", "id_", "node_id", "chunk_id", "docId", "documentId")
 _SOURCES = ("doc_uri", "source", "uri", "url", "file_name", "filename", "path")
+_EXTRA_IDS = (*_IDS, *_SOURCES)
+_WRAPPERS = ("document", "node", "kwargs", "payload")
 _SCORES = ("score", "similarity", "similarity_score", "relevance_score", "distance", "_score")
 _TITLES = ("title", "name", "heading")
 _MAX_DEPTH = 5
@@ -102,34 +104,54 @@ def document(item: Any) -> Document | None:
     if type(item) is not dict:
         return None
     score = _score(item)
-    for key in ("document", "node", "kwargs", "payload"):
-        if type(inner := decoded(item.get(key))) is dict:
+    for key in _WRAPPERS:
+        if key in item and type(inner := decoded(item[key])) is dict:
             item = {**item, **inner}
             score = _score(item) if score is None else score
-    extra = decoded(item.get("metadata") or item.get("meta"))
+    extra = item.get("metadata") or item.get("meta")
+    extra = decoded(extra) if extra else None
     extra = extra if type(extra) is dict else {}
-    text = next((item[key] for key in _TEXTS if type(item.get(key)) is str), None)
-    if text is None and type(item.get("content")) in (dict, list):
-        inner = item["content"]
-        text = inner.get("text") if type(inner) is dict else dumped(inner)
-    if text is None and type(extra.get("text")) is str:
-        text = extra["text"]
-    ids = [item.get(key) for key in _IDS] + [extra.get(key) for key in (*_IDS, *_SOURCES)]
-    named = next((found for found in map(plain, ids) if found), None)
+    text = _text(item, extra)
+    named = _named(item, _IDS) or (_named(extra, _EXTRA_IDS) if extra else None)
     if named is None and text is None:
         return None
-    titles = [item.get(key) for key in _TITLES] + [extra.get(key) for key in _TITLES]
+    relevance = item.get("relevance", extra.get("relevance"))
     return Document(
         id=named,
-        title=next((found for found in map(plain, titles) if found), None),
-        content=without_data(text) if type(text) is str else "",
-        score=_score(extra) if score is None else score,
-        relevance=number(item.get("relevance", extra.get("relevance"))),
+        title=_named(item, _TITLES) or (_named(extra, _TITLES) if extra else None),
+        content=without_data(text) if text else "",
+        score=_score(extra) if score is None and extra else score,
+        relevance=number(relevance) if relevance is not None else None,
     )
 
 
+def _text(item: Mapping[str, Any], extra: Mapping[str, Any]) -> str | None:
+    for key in _TEXTS:
+        if type(text := item.get(key)) is str:
+            return text
+    inner = item.get("content")
+    if type(inner) is dict:
+        inner = inner.get("text")
+    elif type(inner) is list:
+        inner = dumped(inner)
+    if type(inner) is str:
+        return inner
+    text = extra.get("text")
+    return text if type(text) is str else None
+
+
+def _named(facts: Mapping[str, Any], keys: tuple[str, ...]) -> str | None:
+    for key in keys:
+        if key in facts and (found := plain(facts[key])):
+            return found
+    return None
+
+
 def _score(facts: Mapping[str, Any]) -> float | None:
-    return next((s for key in _SCORES if (s := number(facts.get(key))) is not None), None)
+    for key in _SCORES:
+        if key in facts and (score := number(facts[key])) is not None:
+            return score
+    return None
 
 
 def joined(ranked: Sequence[Document], told: Sequence[Document]) -> list[Document]:

@@ -57,6 +57,8 @@ _HINTS = (
     ("gen_ai.", "genai"),
 )
 _VARIABLE = "gen_ai.prompt.variable."
+_HEADS = {**dict.fromkeys(flattened.HEADS, "flat"), "gen_ai": "gen_ai", "ai": "ai"}
+"""First words of keys that belong to a family which is read whole."""
 _INDEXED = ("gen_ai.prompt.", "gen_ai.completion.")
 
 
@@ -73,17 +75,19 @@ def step_of(span: Span, told: list[Told]) -> Step:
         if row is not None:
             rows.add(row)
             pydantic_keys |= key in pydantic_ai.KEYS
-        elif key in pydantic_ai.KEYS:
-            pydantic_keys = True
-        elif key[:3] == "ai.":
-            vercel_keys = True
-        elif key[:7] == "gen_ai.":
+            continue
+        family = _HEADS.get(key.partition(".")[0])
+        if family == "flat":
+            flat.append(key)
+        elif family == "gen_ai":
             if key.startswith(_INDEXED):
                 flat.append(key)
                 if key.startswith(_VARIABLE) and type(span.attributes[key]) is str:
                     step.variables[key[len(_VARIABLE) :]] = span.attributes[key]
-        elif key.partition(".")[0] in flattened.HEADS:
-            flat.append(key)
+        elif family == "ai":
+            vercel_keys = True
+        elif key in pydantic_ai.KEYS:
+            pydantic_keys = True
     groups = flattened.grouped(flat, span.attributes) if flat else {}
     if flat:
         flattened.openinference(step, groups)

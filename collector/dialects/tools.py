@@ -17,6 +17,8 @@ _SCHEMAS = (
     "parameters_json_schema",
     "json_schema",
 )
+_SETS = ("function_declarations", "functionDeclarations", "tools")
+_WRAPPERS = ("function", "tool", "toolSpec", "data", "json_schema")
 _MAX_TOOLS = 1000
 
 
@@ -38,22 +40,30 @@ def _from_value(value: Any) -> tuple[ToolDefinition, ...]:
 
 
 def _add(value: Any, found: dict[str, ToolDefinition], depth: int) -> None:
-    value = decoded(value)
     if depth > 6 or len(found) >= _MAX_TOOLS:
         return
+    if type(value) is str:
+        value = decoded(value) if depth == 0 else [*_from_text(value)]
     if type(value) is list:
         for item in value:
-            _add(item, found, depth + 1)
-        return
-    if type(value) is not dict:
-        return
-    for key in ("function_declarations", "functionDeclarations", "tools"):
-        if type(inner := decoded(value.get(key))) is list:
+            if type(item) is ToolDefinition:
+                found.setdefault(item.name, item)
+            else:
+                _add(item, found, depth + 1)
+    elif type(value) is dict:
+        _one(value, found, depth)
+
+
+def _one(value: dict[str, Any], found: dict[str, ToolDefinition], depth: int) -> None:
+    for key in _SETS:
+        if key in value and type(inner := decoded(value[key])) is list:
             _add(inner, found, depth + 1)
             return
-    for key in ("function", "tool", "toolSpec", "data", "json_schema"):
-        inner = decoded(value.get(key))
-        if type(inner) is dict and (key != "json_schema" or "name" not in value):
+    for key in _WRAPPERS:
+        if key not in value or (key == "json_schema" and "name" in value):
+            continue
+        inner = value[key]
+        if type(inner) is dict or (type(inner) is str and inner[:1] == "{"):
             _add(inner, found, depth + 1)
             return
     name = plain(value.get("name"))

@@ -15,7 +15,7 @@ REDACTED = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "<redacted>"})
 
 MAX_DEPTH = 64
 _MAX_REPR = 200_000
-_MAX_INDEX = 10_000
+_MAX_DIGITS = 6
 _MAX_NESTING = 12
 _from_json = msgspec.json.Decoder().decode
 
@@ -152,15 +152,20 @@ def nested(flat: Mapping[str, Any] | None) -> list[Any]:
                 below = place[part] = {}
             place = below
         if type(place.get(last)) is not dict:
-            place[last] = value
+            # A map given whole is a value, not a parent: as text it cannot be taken for one.
+            place[last] = dumped(value) if type(value) is dict else value
     listed = _listed(root)
     return listed if type(listed) is list else []
 
 
 def _listed(tree: dict[str, Any]) -> Any:
-    children = {
-        key: _listed(value) if type(value) is dict else value for key, value in tree.items()
-    }
-    if not all(key.isdecimal() and len(key) < 6 for key in children):
-        return children
-    return [children[key] for key in sorted(children, key=int) if int(key) < _MAX_INDEX]
+    for key, value in tree.items():
+        if type(value) is dict:
+            tree[key] = _listed(value)
+    if not next(iter(tree)).isdecimal() or not all(map(_is_index, tree)):
+        return tree
+    return [tree[key] for key in sorted(tree, key=int)]
+
+
+def _is_index(key: str) -> bool:
+    return key.isdecimal() and len(key) < _MAX_DIGITS

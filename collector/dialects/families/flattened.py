@@ -41,7 +41,11 @@ HEADS = frozenset(
 )
 """First words of the keys that may belong to a group."""
 _FUNCTIONS = "llm.request.functions"
-_JUDGED = (("evaluations", "evaluation"), ("annotations", "annotation"))
+_JUDGED = frozenset(
+    scope + judged
+    for scope in ("", "trace.", "session.")
+    for judged in ("evaluations", "annotations")
+)
 
 
 def grouped(keys: list[str], attributes: dict[str, Any]) -> Groups:
@@ -93,12 +97,12 @@ def openinference(step: Step, groups: Groups) -> None:
     variables = attributes.get("llm.prompt_template.variables")
     if variables is not None and type(held := decoded(variables)) is dict:
         step.variables = {key: text for key, text in held.items() if type(text) is str}
-    for scope in ("", "trace.", "session."):
-        for plural, single in _JUDGED:
-            for item in nested(groups.get(scope + plural)):
-                judged = item.get(single, item) if type(item) is dict else None
-                if type(judged) is dict:
-                    step.feedback.append(evaluation(judged, ""))
+    for name in sorted(_JUDGED & groups.keys()):
+        single = name.rpartition(".")[2].removesuffix("s")
+        for item in nested(groups[name]):
+            judged = item.get(single, item) if type(item) is dict else None
+            if type(judged) is dict:
+                step.feedback.append(evaluation(judged, ""))
 
 
 def tool(step: Step) -> None:
