@@ -20,7 +20,6 @@ from assay.bus.progress import MAX_BEYOND
 from assay.bus.topics import SPANS
 from assay.config import Assembly
 from assay.records import Tally
-from assay.telemetry import Trouble
 from collector import saved_traces
 from collector.closed_traces import ClosedTraces
 from collector.finishing import Decision, Finisher
@@ -100,7 +99,8 @@ class Partition:
         self._done: list[int] = []
         self._state: list[StateChange] = []
         self._tallies: dict[tuple[str, str, int], Tally] = {}
-        self._trouble = Trouble(_log, "reading a trace")
+        self._met: set[str] = set()
+        """Kinds of errors that were logged: once each, for they may come with every trace."""
         self.pending_bytes = 0
         """Of the outputs that are not committed."""
 
@@ -144,8 +144,11 @@ class Partition:
         try:
             finished = self._finisher.finish(trace, ending, self._rates, minute)
         except Exception as error:  # noqa: BLE001 whatever a reader trips over, the stream goes on
-            self._trouble.failed(error)
-            self._refuse_trace(trace, type(error).__name__)
+            name = type(error).__name__
+            if name not in self._met:
+                self._met.add(name)
+                _log.warning("a trace cannot be read, and further ones may not", exc_info=error)
+            self._refuse_trace(trace, name)
             verdicts = ""
         else:
             for layout, number in finished.unreadable.items():

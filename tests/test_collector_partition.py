@@ -293,25 +293,28 @@ def test_a_bad_record_goes_to_the_dead_letters_and_the_stream_goes_on(
     assert stream.count("assay_assembly_dead_letters_total", reason=reason) == 1
 
 
-def test_a_trace_that_no_reader_can_read_goes_to_the_dead_letters() -> None:
+def test_a_trace_that_no_reader_can_read_goes_to_the_dead_letters(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     """A reader that fails on one trace loses that trace alone, with its spans kept."""
     from collector import dialects
 
     def fragile(spans, logs):
-        if spans[0].trace_id.endswith("2"):
+        if spans[0].trace_id[-1] in "24":
             raise RuntimeError("secret text")
         return dialects.read(spans, logs)
 
     stream = Stream(read=fragile)
-    for trace in (1, 2, 3):
+    for trace in (1, 2, 3, 4):
         stream.append(request(chat(trace)), 0)
     assert len(stream.finish(6)) == 2
-    [letter] = [output for output in stream.outputs if output.topic == DEAD_LETTER]
+    assert len(caplog.records) == 1
+    letter, _ = [output for output in stream.outputs if output.topic == DEAD_LETTER]
     assert letter.headers["reason"] == "unreadable"
     assert letter.headers["original-error"] == "RuntimeError"
     assert "secret text" not in str(letter.headers)
     assert b"Q?" in letter.value
-    assert stream.done == {0, 1, 2}
+    assert stream.done == {0, 1, 2, 3}
 
 
 # Restart
