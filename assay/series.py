@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
+from weakref import WeakKeyDictionary
 
 from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram
 
@@ -36,6 +37,18 @@ def instrument(registry: CollectorRegistry, row: Row[T]) -> T:
     """
     options: dict[str, Any] = {"buckets": row.buckets} if row.buckets else {}
     return row.kind(row.name, row.help, row.labels, unit=row.unit, registry=registry, **options)
+
+
+def shared(registry: CollectorRegistry, row: Row[T]) -> T:
+    """As `instrument`, but the one that is there already when two parts of a process share it."""
+    known = _SHARED.setdefault(registry, {})
+    if row.name not in known:
+        known[row.name] = instrument(registry, row)
+    found: T = known[row.name]
+    return found
+
+
+_SHARED: WeakKeyDictionary[CollectorRegistry, dict[str, Any]] = WeakKeyDictionary()
 
 
 # --- the process ---------------------------------------------------------------------------
@@ -343,4 +356,29 @@ SCORER_DEAD_LETTERS = Row(
     "assay_scorer_dead_letters_total",
     "Records that a scorer group could not read, by reason: unreadable or schema.",
     ("group", "reason"),
+)
+
+
+# The judge.
+
+JUDGE_REQUESTS = Row(
+    Counter,
+    "assay_judge_requests_total",
+    "Requests to the judge's endpoints, by how they ended: ok, cached, or the reason of a failure.",
+    ("result",),
+)
+JUDGE_TOKENS = Row(
+    Counter,
+    "assay_judge_tokens_total",
+    "Tokens that the judge's endpoints counted, by kind: input or output.",
+    ("kind",),
+)
+JUDGE_COST = Row(
+    Counter, "assay_judge_cost_usd_total", "What judging has cost, in US dollars, by list prices."
+)
+JUDGE_IN_FLIGHT = Row(Gauge, "assay_judge_in_flight", "Calls to the judge that are under way.")
+JUDGE_RATIO = Row(
+    Gauge,
+    "assay_judge_budget_ratio",
+    "Share of turns that the judge's budget pays for, least of the partitions.",
 )
