@@ -212,11 +212,11 @@ class _Counters:
     """The worker's series."""
 
     def __init__(self, registry: CollectorRegistry, group: str) -> None:
-        self.turns = series.instrument(registry, series.SCORED_TURNS).labels(group)
-        self.deaths = series.instrument(registry, series.SCORER_DEATHS).labels(group)
-        self.retries = series.instrument(registry, series.SCORER_RETRIES).labels(group)
-        self.lag = series.instrument(registry, series.SCORER_LAG).labels(group)
-        self.dead_letters = series.instrument(registry, series.SCORER_DEAD_LETTERS)
+        self.turns = series.shared(registry, series.SCORED_TURNS).labels(group)
+        self.deaths = series.shared(registry, series.SCORER_DEATHS).labels(group)
+        self.retries = series.shared(registry, series.SCORER_RETRIES).labels(group)
+        self.lag = series.shared(registry, series.SCORER_LAG).labels(group)
+        self.dead_letters = series.shared(registry, series.SCORER_DEAD_LETTERS)
 
 
 def batches(records: Sequence[Record]) -> Iterator[list[Record]]:
