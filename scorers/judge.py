@@ -7,6 +7,7 @@ A judge is built from the settings at start, before any loop runs, and gives `sc
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable, Sequence
 
 import msgspec
@@ -37,6 +38,7 @@ ENGINE = "judge"
 VERSION = "1"
 """Of the way of asking and reading; the prompts have versions of their own."""
 CACHE_FILE = "judge-cache.sqlite"
+LATE = Verdict(outcome="late")
 
 Key = tuple[str, Subject, str]
 Ask = Callable[[Turn], Awaitable[Verdict]]
@@ -100,8 +102,13 @@ class Judge:
         question = self.question(entry)
         return question.model if question is not None else self.client.model
 
-    async def verdicts(self, turn: Turn, entries: Sequence[Entry]) -> list[Verdict]:
-        """One Verdict for each entry, in order. Never raises for what the turn holds."""
+    async def verdicts(
+        self, turn: Turn, entries: Sequence[Entry], *, patience: float | None = None
+    ) -> list[Verdict]:
+        """One Verdict for each entry, in order. Never raises for what the turn holds.
+
+        What was not answered within `patience` seconds is `late`.
+        """
         results: dict[int, Verdict] = {}
         asked: list[int] = []
         for index, entry in enumerate(entries):
@@ -116,7 +123,11 @@ class Judge:
         work = [self._bundle(turn, group, results) for group in bundled if len(group) > 1]
         alone = {index for group in bundled if len(group) == 1 for index in group}
         work += [self._single(turn, entries[index], index, results) for index in alone]
-        await _gather(work)
+        with contextlib.suppress(TimeoutError):
+            async with asyncio.timeout(patience):
+                await _gather(work)
+        for index in single:
+            results.setdefault(index, LATE)
         for index in composites:
             parts = {
                 entry.metric.name: results[position]

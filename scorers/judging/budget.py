@@ -115,6 +115,10 @@ class Budget:
             spending.ratio = _affordable(spending, limit, now)
         return spending.ratio
 
+    def least_ratio(self) -> float:
+        """The smallest ratio of the partitions owned; 1 before anything is known."""
+        return min((spending.ratio for spending in self._spending.values()), default=1.0)
+
     def judged(self, partition: int) -> None:
         """A turn of `partition` was judged: its cost enters the cost per turn."""
         self._today(partition).paid += 1

@@ -38,9 +38,8 @@ class Answer(msgspec.Struct, frozen=True, kw_only=True):
 class Counts(msgspec.Struct):
     """What was sent and what came back, since the start."""
 
-    cache_hits: int = 0
-    faults: dict[str, int] = {}
-    """Failed calls by reason."""
+    results: dict[str, int] = {}
+    """Questions answered (`ok`, `cached`) and calls that failed, by reason."""
     input_tokens: int = 0
     output_tokens: int = 0
     usd: float = 0.0
@@ -74,6 +73,11 @@ class JudgeClient:
     def calls(self) -> int:
         """Requests sent, answered or not."""
         return sum(endpoint.calls for group in self._endpoints.values() for endpoint in group)
+
+    @property
+    def in_flight(self) -> int:
+        """Calls under way at all endpoints."""
+        return sum(e.pace.in_flight for group in self._endpoints.values() for e in group)
 
     async def stop(self) -> None:
         """Close every connection and the cache. Safe twice."""
@@ -118,7 +122,7 @@ class JudgeClient:
             key = key_of(ask, model, self.settings.parameters)
             kept = self._cache.get(key)
             if kept is not None:
-                self.counts.cache_hits += 1
+                self._count("cached")
                 return Answer(reply=kept, usage=JudgeUsage(cost=0.0), seconds=0.0, cached=True)
         price = self.price(model)
         room = ask.room * ask.choices
@@ -131,6 +135,7 @@ class JudgeClient:
                 cost = cost_of(price, reply.input_tokens, reply.cached_tokens, reply.output_tokens)
         finally:
             self.budget.settle(reservation, cost)
+        self._count("ok")
         self.counts.input_tokens += reply.input_tokens
         self.counts.output_tokens += reply.output_tokens
         self.counts.usd += cost
@@ -160,16 +165,16 @@ class JudgeClient:
             try:
                 return await endpoint.send(ask, ticket), time.monotonic() - began
             except Busy as error:
-                self._count_fault(error.reason)
+                self._count(error.reason)
                 raise
             except Unreachable as error:
-                self._count_fault(error.reason)
+                self._count(error.reason)
                 faults += 1
                 if faults >= MAX_FAULTS and not endpoint.pace.away:
                     raise Declined(str(error), error.reason) from None
                 raise
             except Declined as error:
-                self._count_fault(error.reason)
+                self._count(error.reason)
                 if error.reason == "auth" and any(other.usable for other in endpoints):
                     raise Unreachable(str(error), "auth", 0.0) from None
                 raise
@@ -195,8 +200,8 @@ class JudgeClient:
             except TimeoutError:
                 continue
 
-    def _count_fault(self, reason: str) -> None:
-        self.counts.faults[reason] = self.counts.faults.get(reason, 0) + 1
+    def _count(self, result: str) -> None:
+        self.counts.results[result] = self.counts.results.get(result, 0) + 1
 
 
 __all__ = ["Answer", "Counts", "Declined", "JudgeClient", "OverBudget", "TooLong"]

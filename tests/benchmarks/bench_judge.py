@@ -124,7 +124,7 @@ async def judged(url: str, seconds: float, *, width: int, **settings: Any) -> Re
 
     result = await measure(call, width=width, seconds=seconds)
     result["calls_per_score"] = judge.client.calls / sum(outcomes.values())
-    print("   outcomes", outcomes, "faults", judge.client.counts.faults)
+    print("   outcomes", outcomes, "faults", judge.client.counts.results)
     await judge.stop()
     return result
 
