@@ -1047,3 +1047,142 @@ def test_work_without_a_model_is_no_turn():
     for alone in nothing:
         assert dialects.read([alone]).turns == []
         assert dialects.read([alone]).unreadable == {}
+
+
+@pytest.mark.parametrize(
+    ("asked", "said"),
+    [
+        (
+            json.dumps({"user_msg": Q, "chat_history": None, "memory": None}),
+            "AgentOutput(response=ChatMessage(role=<MessageRole.ASSISTANT: 'assistant'>, "
+            f"additional_kwargs={{}}, blocks=[TextBlock(block_type='text', text='{A}')]))",
+        ),
+        (
+            f"QueryBundle(query_str='{Q}', image_path=None)",
+            f"Response(response='{A}', source_nodes=[NodeWithScore(node=TextNode(text='x'))])",
+        ),
+        (json.dumps({"inputs": {"question": Q}}), f"CrewOutput(raw='{A}', pydantic=None)"),
+        (Q, json.dumps({"raw": A, "pydantic": None, "tasks_output": []})),
+    ],
+)
+def test_reprs_give_their_text(asked, said):
+    """Objects that were only printed: the field that holds the text, by its name."""
+    exchange(one([oi("CHAIN", **{"input.value": asked, "output.value": said})]))
+
+
+def test_a_repr_without_a_text_leaves_it_to_the_model():
+    """The root's object tells nothing; the model call below does."""
+    root = oi("AGENT", **{"input.value": "Bundle(a=1)", "output.value": "Output(status=<X.OK: 1>)"})
+    call = oi(
+        "LLM",
+        root.span_id,
+        **{
+            **flat("llm.input_messages", {"role": "user", "content": Q}),
+            **flat("llm.output_messages", {"role": "assistant", "content": A}),
+            "llm.model_name": "m",
+        },
+    )
+    exchange(one([root, call]))
+
+
+def test_frames_around_a_task_and_an_answer_fall_away():
+    """What an agent framework puts around the task and the final answer."""
+    prompt = (
+        f"\nCurrent Task: {Q}\n\nThis is the expected criteria for your final answer: short\n"
+        "you MUST return the actual complete content"
+    )
+    call = oi(
+        "LLM",
+        **{
+            **flat("llm.input_messages", {"role": "user", "content": prompt}),
+            **flat(
+                "llm.output_messages",
+                {"role": "assistant", "content": f"Thought: I know.\nFinal Answer: {A}"},
+            ),
+            "llm.model_name": "m",
+        },
+    )
+    exchange(one([call]))
+
+
+def test_a_printed_tool_message_gives_its_content():
+    """LangChain's tool message as text, in a decorator's and in a callback's wrapping."""
+    shown = f"content='{json.dumps(RESULT)}' name='get_order_status' tool_call_id='call_1'"
+    for said in (shown, json.dumps({"output": shown, "kwargs": {"tags": []}})):
+        root = span(
+            "agent",
+            attributes={
+                "traceloop.span.kind": "workflow",
+                "traceloop.entity.input": json.dumps({"inputs": Q}),
+                "traceloop.entity.output": json.dumps({"outputs": A}),
+            },
+        )
+        tool = span(
+            "get_order_status.tool",
+            parent=root.span_id,
+            attributes={
+                "traceloop.span.kind": "tool",
+                "traceloop.entity.name": "get_order_status",
+                "traceloop.entity.input": json.dumps(
+                    {"input_str": str(ARGS), "tags": [], "metadata": {}, "inputs": ARGS}
+                ),
+                "traceloop.entity.output": said,
+            },
+        )
+        turn = one([root, tool])
+        exchange(turn)
+        called(turn)
+
+
+def test_langchain_messages_with_their_calls_aside():
+    """Calls in `additional_kwargs`; a tool's message whose role is no role."""
+    asked = [
+        {"role": "user", "content": Q},
+        {"role": "assistant", "content": "", "additional_kwargs": {"tool_calls": [OPENAI_CALL]}},
+        {"role": "get_order_status", "content": json.dumps(RESULT), "tool_call_id": "call_1"},
+    ]
+    generation = span(
+        "ChatOpenAI",
+        attributes={
+            "langfuse.observation.type": "generation",
+            "langfuse.observation.input": json.dumps(asked),
+            "langfuse.observation.output": json.dumps({"role": "assistant", "content": A}),
+        },
+    )
+    turn = one([generation])
+    exchange(turn)
+    called(turn)
+
+
+def test_reading_leaves_spans_as_they_were():
+    """Spans may be read again, and by others: nothing in them changes."""
+    held = {
+        "openinference.span.kind": "LLM",
+        "llm.model_name": "m",
+        "llm.input_messages.0.message.content": {"text": {"deep": [1]}},
+        "gen_ai.input.messages": [{"role": "user", "parts": [{"type": "text", "content": Q}]}],
+        "gen_ai.completion.0.tool_calls.0.name": "x",
+    }
+    before = repr(held)
+    dialects.read([span("s", attributes=held)])
+    dialects.explain([span("s", attributes=held)])
+    assert repr(held) == before
+
+
+def test_explanations_name_reader_takings_and_use():
+    """Each span once, with what was taken and what came of it."""
+    root = span("POST /chat", attributes={"session.id": "s-1"})
+    call = chat([("user", Q)], A, root.span_id)
+    embedding = span(
+        "embeddings m",
+        parent=root.span_id,
+        attributes={"gen_ai.operation.name": "embeddings", "gen_ai.request.model": "m"},
+    )
+    by_name = {line.name: line for line in dialects.explain([root, call, embedding])}
+    assert len(by_name) == 3
+    said = by_name["chat m"]
+    assert (said.kind, said.layouts, said.use) == ("model", ("genai",), "counts as a model call")
+    assert {"input", "output", "model"} <= set(said.taken)
+    assert by_name["POST /chat"].taken == ("conversation",)
+    assert by_name["embeddings m"].use.startswith("is left out")
+    assert {line.turn_id for line in by_name.values()} == {f"{TRACE}-0"}

@@ -23,7 +23,7 @@ from collector.dialects.parts import (
     tool_call,
 )
 from collector.dialects.said import ROLES, Said
-from collector.dialects.values import REDACTED, decoded, dumped, plain
+from collector.dialects.values import REDACTED, decoded, dumped, plain, unescaped
 
 _CLASSES = {
     "systemmessage": "system",
@@ -82,13 +82,9 @@ def _text(value: str, role: str, said: list[Said]) -> None:
         spoken = _REPR_ROLE.search(value)
         if found:
             by = ROLES.get(spoken["role"].lower(), role) if spoken else role
-            said.append(Said(by, "\n".join(_unescaped(text) for _, text in found)))
+            said.append(Said(by, "\n".join(unescaped(text) for _, text in found)))
             return
     said.append(Said(role, without_data(value)))
-
-
-def _unescaped(text: str) -> str:
-    return text.replace("\\n", "\n").replace("\\'", "'").replace('\\"', '"')
 
 
 def _list(items: list[Any] | tuple[Any, ...], role: str, said: list[Said], depth: int) -> None:
@@ -207,7 +203,7 @@ def _role(message: Mapping[str, Any], default: str) -> str:
             role = ROLES.get(named) or ROLES.get(named.rpartition(".")[2].lower())
             if role:
                 return role
-    return default
+    return "tool" if message.get("tool_call_id") else default
 
 
 _BESIDE = frozenset(
@@ -220,6 +216,7 @@ _BESIDE = frozenset(
         "finish_reason",
         "finishReason",
         "stop_reason",
+        "additional_kwargs",
     }
 )
 """Keys that a message may carry beside its content."""
@@ -274,11 +271,13 @@ def _beside(message: Mapping[str, Any], parts: Parts) -> None:
     """What stands beside the content of a message: calls, a refusal, contents of their own."""
     if "contents" in message and not (parts.texts or parts.media):
         parts.add(message["contents"])
-    for key in ("tool_calls", "toolCalls"):
-        asked = decoded(message.get(key))
-        for item in asked if type(asked) is list else ():
-            if type(item) is dict:
-                parts.calls.append(tool_call(item))
+    more = message.get("additional_kwargs")
+    for source in (message, more if type(more) is dict else {}):
+        for key in ("tool_calls", "toolCalls"):
+            asked = decoded(source.get(key)) if not parts.calls else None
+            for item in asked if type(asked) is list else ():
+                if type(item) is dict:
+                    parts.calls.append(tool_call(item))
     alone = message.get("function_call")
     if type(alone) is dict and not parts.calls:
         parts.calls.append(tool_call(alone))

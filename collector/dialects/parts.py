@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -10,7 +11,7 @@ import msgspec
 from assay.records import ToolCall
 from collector.dialects.media import placeholder, without_data
 from collector.dialects.said import Said
-from collector.dialects.values import REDACTED, decoded, dumped, plain
+from collector.dialects.values import REDACTED, decoded, dumped, plain, unescaped
 
 CALL_TYPES = frozenset(
     {"tool_call", "tool_use", "tool-call", "function_call", "server_tool_use", "mcp_call"}
@@ -162,7 +163,17 @@ def result_value(value: Any) -> Any:
     return value
 
 
+_MESSAGE_REPR = re.compile(
+    r"content=(?P<quote>['\"])(?P<text>.*?)(?<!\\)(?P=quote) (?:name|tool_call_id|id|status)=",
+    re.DOTALL,
+)
+"""LangChain's tool message as text."""
+
+
 def _inside(value: Any) -> Any:
+    if type(value) is str:
+        found = _MESSAGE_REPR.match(value) if value[:8] == "content=" else None
+        return unescaped(found["text"]) if found else value
     if type(value) is list and len(value) == 1 and type(value[0]) is dict:
         block = value[0]
         if set(block) <= {"text", "type", "content", "annotations"}:

@@ -11,7 +11,7 @@ from typing import Any
 
 from collector.dialects.messages import conversation
 from collector.dialects.said import Said
-from collector.dialects.values import REDACTED, decoded
+from collector.dialects.values import REDACTED, decoded, unescaped
 
 _ASKED = (
     "inputs",
@@ -23,6 +23,10 @@ _ASKED = (
     "user_input",
     "userInput",
     "user_message",
+    "user_msg",
+    "user_text",
+    "utterance",
+    "input_text",
     "userMessage",
     "user_prompt",
     "input",
@@ -93,7 +97,16 @@ _WRAPPERS = (
     "generator",
     "return_values",
 )
+_REPR = re.compile(r"[A-Z]\w*\(\w+=")
+_REPR_ASKED = ("query_str", "user_msg", "question", "input", "text", "content")
+_REPR_ANSWERED = ("response", "raw", "final_answer", "answer", "output", "text", "content")
 _FIELD = re.compile(r"\[\[ ## (?P<name>\w+) ## \]\]\s*\n?")
+_TASK = re.compile(
+    r"^\s*(?:Current Task|New task):\s*(?P<task>.+?)"
+    r"(?=\n\n?(?:This is the expect|Begin!|You have been provided)|\Z)",
+    re.DOTALL,
+)
+"""How agent frameworks (CrewAI, smolagents) put a task to the model."""
 _MAX_DEPTH = 5
 _UNSPOKEN = ("completed", "reasoning", "next_thought", "trajectory", "context")
 
@@ -112,7 +125,9 @@ def answered(value: Any) -> list[Said]:
 
 def _find(value: Any, keys: tuple[str, ...], role: str, depth: int) -> list[Said]:
     if type(value) is str:
-        return [Said(role, value)] if value not in REDACTED else []
+        if value in REDACTED:
+            return []
+        return _of_repr(value, role) if _REPR.match(value) else [Said(role, value)]
     if depth > _MAX_DEPTH:
         return []
     if type(value) is list:
@@ -141,6 +156,15 @@ def _find(value: Any, keys: tuple[str, ...], role: str, depth: int) -> list[Said
         if type(inner) in (dict, list) and (said := _find(inner, keys, role, depth + 1)):
             return said
     return _only(value, keys, role, depth)
+
+
+def _of_repr(text: str, role: str) -> list[Said]:
+    """The text inside an object's repr, by the names of its fields; none without such a field."""
+    for name in _REPR_ASKED if role == "user" else _REPR_ANSWERED:
+        found = re.search(rf"\b{name}=(['\"])(.*?)(?<!\\)\1\s*[,)\]]", text, re.DOTALL)
+        if found:
+            return [Said(role, unescaped(found[2]))]
+    return []
 
 
 def _of_list(items: list[Any], keys: tuple[str, ...], role: str, depth: int) -> list[Said]:
@@ -188,15 +212,20 @@ def fields(text: str) -> dict[str, str]:
 
 
 def unmarked(text: str, *, asked: bool) -> str:
-    """The question or answer out of marked sections; a text without marks as it is."""
-    if "[[ ## " not in text:
-        return text
-    found = fields(text)
-    for key in _ASKED if asked else _ANSWERED:
-        if found.get(key):
-            return _first_paragraph(found[key]) if asked else found[key]
-    spoken = [part for name, part in found.items() if name not in _UNSPOKEN and part]
-    return spoken[-1] if spoken else text
+    """The question or answer out of an agent's frame: marked sections, `Current Task:`, or
+    `Final Answer:`; a text without any as it is."""
+    if "[[ ## " in text:
+        found = fields(text)
+        for key in _ASKED if asked else _ANSWERED:
+            if found.get(key):
+                return _first_paragraph(found[key]) if asked else found[key]
+        spoken = [part for name, part in found.items() if name not in _UNSPOKEN and part]
+        return spoken[-1] if spoken else text
+    if asked:
+        framed = _TASK.search(text) if "ask:" in text else None
+        return framed["task"].strip() if framed else text
+    _, mark, answer = text.rpartition("Final Answer:")
+    return answer.strip() if mark and answer.strip() else text
 
 
 def _first_paragraph(text: str) -> str:

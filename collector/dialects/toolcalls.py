@@ -11,6 +11,8 @@ from collector.dialects.said import Said
 from collector.dialects.segment import Segment
 from collector.dialects.step import Step
 
+_MERGED = "(merged tools)"
+"""Name of a span over tools that ran side by side."""
 FINAL = frozenset({"final_answer", "finish"})
 """Tools by which an agent says its answer: no calls of the turn."""
 
@@ -32,7 +34,7 @@ def tool_calls(segment: Segment) -> tuple[ToolCall, ...]:
 
     A call is known from a model's output, from the messages after the question, or from a tool
     span. They meet by call id; where a side has none, by name and arguments, else by name. A tool
-    span's result goes before one from messages.
+    span's result goes before one from messages, a value before a text.
     """
     asked: list[_Call] = []
     for call in segment.calls:
@@ -45,7 +47,7 @@ def tool_calls(segment: Segment) -> tuple[ToolCall, ...]:
         _from_messages(_after_question(top), top.span.start, asked)
         _from_messages(top.said_out, top.span.end, asked)
     for step in segment.steps:
-        if step.kind == "tool":
+        if step.kind == "tool" and step.tool != _MERGED:
             _run(step, asked)
     asked.sort(key=lambda call: call.at)
     return tuple(
@@ -116,6 +118,11 @@ def _answer(said: Said, at: int, asked: list[_Call]) -> None:
         call.error = said.text or "error"
 
 
+def _decoded(result: Any) -> bool:
+    """Whether a result is a value rather than a text, which may be an object's repr."""
+    return type(result) in (dict, list)
+
+
 def _run(step: Step, asked: list[_Call]) -> None:
     name = step.tool or step.span.name
     free = [call for call in asked if not call.ran]
@@ -133,7 +140,7 @@ def _run(step: Step, asked: list[_Call]) -> None:
     call.at = step.span.start
     if type(call.arguments) is not dict and step.arguments is not None:
         call.arguments = step.arguments
-    if step.result is not None:
+    if step.result is not None and not (type(step.result) is str and _decoded(call.result)):
         call.result = step.result
     if step.error is not None:
         call.error = step.error

@@ -134,6 +134,11 @@ def first(source: Mapping[str, Any], keys: Iterable[str]) -> Any:
     return None
 
 
+def unescaped(text: str) -> str:
+    """The text that a Python repr held between its quotes."""
+    return text.replace("\\n", "\n").replace("\\'", "'").replace('\\"', '"')
+
+
 def nested(flat: Mapping[str, Any] | None) -> list[Any]:
     """The list that was flattened into `flat`, e.g. `0.content` and `1.content`.
 

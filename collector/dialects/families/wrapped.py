@@ -32,7 +32,7 @@ FAMILIES = (
         ("traceloop.entity.output", "gen_ai.task.output"),
         "chain",
     ),
-    Family("openinference", ("input.value",), ("output.value",), "chain"),
+    Family("openinference", ("input.value", "crew_inputs"), ("output.value",), "chain"),
     Family("langsmith", ("gen_ai.prompt",), ("gen_ai.completion",), "model"),
     Family(
         "litellm",
