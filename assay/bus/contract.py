@@ -73,6 +73,18 @@ class StateChange(NamedTuple):
     value: bytes | None
 
 
+class TopicStats(msgspec.Struct, frozen=True, kw_only=True):
+    """What a topic holds."""
+
+    records: int
+    oldest: int
+    """Timestamp of the oldest record, ms; 0 without one."""
+    lag: dict[str, int]
+    """Records not yet done, by group."""
+    lost: dict[str, int]
+    """Records deleted before the group had done them, by group, since the start."""
+
+
 Assigned = Callable[[int, Mapping[str, bytes]], Awaitable[None]]
 """Called with a partition and its state before its first record is delivered."""
 Revoked = Callable[[int], Awaitable[None]]
@@ -109,7 +121,9 @@ class Consumer(Protocol):
         """Write outputs, progress and state in one atomic, durable step.
 
         Raises `Retryable` when nothing took effect and the same call may be made again, and
-        `Permanent` when this member no longer owns a partition that it names.
+        `Permanent` when that cannot be: this member no longer owns a partition that it names, or
+        it cannot be known what took effect. The stage then leaves the group and begins again with
+        what is committed.
         """
 
     def clock(self, partition: int) -> int:
@@ -129,6 +143,10 @@ class Consumer(Protocol):
 
 class Bus(Protocol):
     """A connection to the stream."""
+
+    @property
+    def max_value(self) -> int:
+        """Bytes of the largest value that can be written."""
 
     async def start(self) -> None:
         """Connect, create or check the topics. Raises `Permanent` when that cannot work."""
@@ -158,7 +176,13 @@ class Bus(Protocol):
     ) -> AsyncIterator[Record]:
         """Records outside any group, in timestamp order within a partition: from the first whose
         timestamp is at least `since` (ms; none: the oldest kept), or, with `follow`, from now on
-        and without end."""
+        (or from `since` on) and without end."""
+
+    async def find(self, position: Position) -> Record | None:
+        """The record at `position`; none when it is no longer, or not yet, there."""
+
+    async def topic_stats(self) -> dict[str, TopicStats]:
+        """What each topic holds and who is behind on it."""
 
     def partitions(self, topic: str) -> int:
         """How many partitions the topic has."""

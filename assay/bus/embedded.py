@@ -17,7 +17,15 @@ from typing import ParamSpec, TypeVar
 import msgspec
 
 from assay.bus import codec
-from assay.bus.contract import Assigned, Outgoing, Position, Record, Revoked, Topic
+from assay.bus.contract import (
+    Assigned,
+    Outgoing,
+    Position,
+    Record,
+    Revoked,
+    Topic,
+    TopicStats,
+)
 from assay.bus.log import Log
 from assay.bus.member import POLL_BYTES, Member
 from assay.bus.owner import Owner
@@ -33,18 +41,6 @@ T = TypeVar("T")
 MAX_VALUE = 128 * 2**20
 """Bytes of one value."""
 READ_RECORDS = 500
-
-
-class TopicStats(msgspec.Struct, frozen=True, kw_only=True):
-    """What a topic holds."""
-
-    records: int
-    oldest: int
-    """Timestamp of the oldest record, ms; 0 without one."""
-    lag: dict[str, int]
-    """Records not yet done, by group."""
-    lost: dict[str, int]
-    """Records deleted before the group had done them, by group, since the start."""
 
 
 class Stats(msgspec.Struct, frozen=True, kw_only=True):
@@ -190,6 +186,14 @@ class EmbeddedBus:
         if topic not in self._topics:
             raise Permanent(f"no such topic: {topic}")
         return self._topics[topic].partitions
+
+    @property
+    def max_value(self) -> int:
+        return MAX_VALUE
+
+    async def topic_stats(self) -> dict[str, TopicStats]:
+        """See `contract.Bus.topic_stats`."""
+        return (await self.stats()).topics
 
     async def stats(self) -> Stats:
         """What the log holds, for telemetry."""

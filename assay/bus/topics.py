@@ -14,6 +14,8 @@ DEAD_LETTER = "assay.dead-letter"
 ASSEMBLY_STATE = "assay.assembly"
 WINDOWS_STATE = "assay.windows"
 
+_STATE = {"assembler": ASSEMBLY_STATE, "windows": WINDOWS_STATE}
+
 EMBEDDED_PARTITIONS = 4
 HOUR = 3600.0
 
@@ -33,6 +35,11 @@ def topics(
         Topic(name=ROLLUPS, partitions=1, retention=2 * HOUR),
         Topic(name=DEAD_LETTER, partitions=1, retention=spans_retention),
     )
+
+
+def state_topic(group: str) -> str:
+    """Where a group keeps its state on a bus that keeps it in topics."""
+    return _STATE.get(group, f"assay.{group}-state")
 
 
 def murmur2(data: bytes) -> int:

@@ -1,0 +1,184 @@
+"""From the settings to what the clients take, and from their errors to ours."""
+
+from __future__ import annotations
+
+import json
+import logging
+import threading
+import time
+import urllib.parse
+import urllib.request
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from kafka import errors
+from kafka.net.sasl.oauth import AbstractTokenProvider
+
+from assay.config import Kafka, KafkaSASL
+from assay.errors import Permanent, Retryable
+
+RETRY_AFTER = 2.0
+"""Seconds that senders are told to wait while the brokers are away."""
+BOOTSTRAP = 10.0
+"""Seconds within which a broker must answer at start."""
+TOKEN_MARGIN = 60.0
+"""Seconds before its end at which a token is replaced."""
+
+_DENIED = (
+    errors.AuthorizationError,
+    errors.SaslAuthenticationFailedError,
+    errors.UnsupportedSaslMechanismError,
+    errors.IllegalSaslStateError,
+)
+_WRONG = (
+    errors.KafkaConfigurationError,
+    errors.InvalidTopicError,
+    errors.InvalidPartitionsError,
+    errors.InvalidReplicationFactorError,
+    errors.InvalidConfigurationError,
+    errors.PolicyViolationError,
+    errors.UnsupportedVersionError,
+    errors.MessageSizeTooLargeError,
+    errors.RecordListTooLargeError,
+)
+
+logging.getLogger("kafka").setLevel(logging.CRITICAL)
+"""The clients log every attempt; what fails is logged here when it begins and ends."""
+
+
+class Clients:
+    """Builds the options of each client from the settings."""
+
+    def __init__(self, config: Kafka) -> None:
+        self.config = config
+        self._shared: dict[str, Any] = {
+            "bootstrap_servers": [b.strip() for b in config.bootstrap.split(",")],
+            "bootstrap_timeout_ms": int(BOOTSTRAP * 1000),
+            "reconnect_backoff_max_ms": 2000,
+            "request_timeout_ms": 8000,
+            "client_id": "assay",
+            "metrics_enabled": False,
+            **_security(config),
+        }
+
+    def common(self, **own: Any) -> dict[str, Any]:
+        """Options that every client takes; the user's own win."""
+        return self._shared | own | self.config.options
+
+    def consumer(self, **own: Any) -> dict[str, Any]:
+        """Of a reader. It reads committed records unless told otherwise."""
+        fetch = self.config.max_record + 2**20
+        return self.common(
+            **{
+                "enable_auto_commit": False,
+                "auto_offset_reset": "earliest",
+                "isolation_level": "read_committed",
+                "allow_auto_create_topics": False,
+                "max_partition_fetch_bytes": max(2 * 2**20, fetch),
+                "fetch_max_bytes": max(16 * 2**20, fetch),
+                "fetch_max_wait_ms": 250,
+            }
+            | own
+        )
+
+    def producer(self, **own: Any) -> dict[str, Any]:
+        """Of a writer: idempotent, confirmed by all replicas."""
+        compression = self.config.compression
+        return self.common(
+            acks="all",
+            enable_idempotence=True,
+            compression_type=None if compression == "none" else compression,
+            batch_size=512 * 1024,
+            max_request_size=self.config.max_record + 2**16,
+            allow_auto_create_topics=False,
+            **own,
+        )
+
+    def admin(self) -> dict[str, Any]:
+        shared = self.common()
+        shared.pop("metrics_enabled")
+        return shared
+
+
+def _security(config: Kafka) -> dict[str, Any]:
+    tls, sasl = config.tls, config.sasl
+    names = {
+        (False, False): "PLAINTEXT",
+        (True, False): "SSL",
+        (False, True): "SASL_PLAINTEXT",
+        (True, True): "SASL_SSL",
+    }
+    options: dict[str, Any] = {"security_protocol": names[tls is not None, sasl is not None]}
+    if tls is not None:
+        options |= {
+            "ssl_check_hostname": tls.verify_host,
+            "ssl_cafile": str(tls.ca) if tls.ca else None,
+            "ssl_certfile": str(tls.cert) if tls.cert else None,
+            "ssl_keyfile": str(tls.key) if tls.key else None,
+        }
+    if sasl is not None:
+        options["sasl_mechanism"] = sasl.mechanism
+        if sasl.mechanism == "OAUTHBEARER":
+            options["sasl_oauth_token_provider"] = Tokens(sasl)
+        else:
+            assert sasl.password is not None
+            options["sasl_plain_username"] = sasl.username
+            options["sasl_plain_password"] = sasl.password.get_secret_value()
+    return options
+
+
+class Tokens(AbstractTokenProvider):  # type: ignore[misc]
+    """OAuth tokens: read from a file each time, or asked for and kept until shortly before their
+    end."""
+
+    def __init__(self, sasl: KafkaSASL) -> None:
+        self._sasl = sasl
+        self._lock = threading.Lock()
+        self._token = ""
+        self._until = 0.0
+
+    def token(self) -> str:
+        if self._sasl.token_file is not None:
+            return self._sasl.token_file.read_text().strip()
+        with self._lock:
+            if time.monotonic() >= self._until:
+                self._ask()
+            return self._token
+
+    def _ask(self) -> None:
+        sasl = self._sasl
+        assert sasl.client_secret is not None
+        form = {
+            "grant_type": "client_credentials",
+            "client_id": sasl.client_id,
+            "client_secret": sasl.client_secret.get_secret_value(),
+        } | ({"scope": sasl.scope} if sasl.scope else {})
+        request = urllib.request.Request(  # noqa: S310 - http or https, as the settings check
+            str(sasl.token_url), urllib.parse.urlencode(form).encode()
+        )
+        with urllib.request.urlopen(request, timeout=10) as answer:  # noqa: S310
+            issued = json.load(answer)
+        self._token = str(issued["access_token"])
+        lifetime = float(issued.get("expires_in", 300))
+        self._until = time.monotonic() + max(1.0, lifetime - TOKEN_MARGIN)
+
+
+def ours(error: BaseException, what: str) -> Permanent | Retryable:
+    """The error of a client as one of ours. What may pass is Retryable: brokers come back, and
+    what is unknown is tried again rather than given up."""
+    text = f"{what}: {type(error).__name__}"
+    if isinstance(error, _DENIED):
+        return Permanent(f"{what}: the brokers deny it ({type(error).__name__})")
+    if isinstance(error, (*_WRONG, ValueError, TypeError, AssertionError)):
+        return Permanent(f"{what}: {type(error).__name__}: {error}")
+    return Retryable(text, RETRY_AFTER)
+
+
+@contextmanager
+def mapped(what: str) -> Iterator[None]:
+    """Raises errors of the clients, and of the network below them, as ours."""
+    try:
+        yield
+    except (errors.KafkaError, OSError, RuntimeError, ValueError, TypeError) as error:
+        raise ours(error, what) from error
