@@ -1186,3 +1186,28 @@ def test_explanations_name_reader_takings_and_use():
     assert by_name["POST /chat"].taken == ("conversation",)
     assert by_name["embeddings m"].use.startswith("is left out")
     assert {line.turn_id for line in by_name.values()} == {f"{TRACE}-0"}
+
+
+def test_agents_that_hand_over_are_one_turn():
+    """The first agent was asked, the last one answers; both stand beneath a bare workflow."""
+    root = span("invoke_workflow", attributes={"gen_ai.operation.name": "invoke_workflow"})
+
+    def agent(name, asked, said):
+        made = chat([("user", asked)], said, root.span_id)
+        return span(
+            f"invoke_agent {name}",
+            parent=root.span_id,
+            attributes={
+                **made.attributes,
+                "gen_ai.operation.name": "invoke_agent",
+                "gen_ai.agent.name": name,
+            },
+        )
+
+    triage = agent("triage", Q, "Handing over to orders.")
+    first = chat([("user", Q)], "Handing over to orders.", triage.span_id)
+    orders = agent("orders", "Look up ORD-1042", A)
+    second = chat([("user", "Look up ORD-1042")], A, orders.span_id)
+    turn = one([root, triage, first, orders, second])
+    exchange(turn)
+    assert turn.operation == "triage"

@@ -2,7 +2,7 @@
 
 The query is, in this order:
 1. the last user message, or the named question, of the topmost agent, chain or app span that has
-   one and stands above the model calls;
+   one and stands above the first model call;
 2. a variable of the prompt template that is named like a question;
 3. the query that a retriever was given, where the first model call's prompt contains it;
 4. the last user message of the first model call.
@@ -10,8 +10,8 @@ A text of 1 or 4 that is a prompt stuffed with context gives what follows its `Q
 empty text counts only where no later source has one. Without any of these: what a retriever was
 asked, else what a tool that returned documents was.
 
-The response is the last assistant message, or the named answer, of the topmost such span, else of
-the last model call, else of a tool by which agents say their final answer.
+The response is the last assistant message, or the named answer, of the topmost such span above the
+last model call, else of that call, else of a tool by which agents say their final answer.
 
 The documents are those of retrievers (of the last reranker, where there is one), else those that a
 tool returned, else those in the first model call's prompt.
@@ -40,7 +40,7 @@ _CONTEXT = ("context", "contexts", "documents", "docs", "context_str", "sources"
 def query(segment: Segment) -> tuple[Step | None, str | None]:
     """The step that tells the question, and the question."""
     empty: tuple[Step | None, str | None] = (None, None)
-    for top in segment.tops:
+    for top in _above(segment, first=True):
         if (said := top.question()) is not None:
             if text := said.shown():
                 return top, _bare(text)
@@ -76,6 +76,21 @@ def query(segment: Segment) -> tuple[Step | None, str | None]:
     return None, None
 
 
+def _above(segment: Segment, *, first: bool) -> list[Step]:
+    """The spans that may speak for the turn, topmost first: those above its first model call, who
+    were asked, or above its last one, who answer. Without calls: the earliest, or the latest."""
+    tops = segment.tops
+    if len(tops) < 2:
+        return tops
+    unit = segment.unit
+    if not segment.calls:
+        if first:
+            return tops
+        return sorted(tops, key=lambda s: (unit.depth[s.span.span_id], -s.span.start))
+    holders = {id(step) for step in unit.above(segment.calls[0 if first else -1])}
+    return [top for top in tops if id(top) in holders or top is unit.root]
+
+
 def _bare(text: str) -> str:
     return question_in(text) or unmarked(text, asked=True)
 
@@ -83,7 +98,7 @@ def _bare(text: str) -> str:
 def response(segment: Segment) -> tuple[Step | None, str | None]:
     """The step that gives the answer, and the answer."""
     empty: tuple[Step | None, str | None] = (None, None)
-    for step in (*segment.tops, *segment.calls[-1:]):
+    for step in (*_above(segment, first=False), *segment.calls[-1:]):
         said = step.answer() if step.kind != "model" or step.error is None else None
         if said is not None:
             if text := said.shown():
