@@ -13,6 +13,7 @@ from assay import series
 from assay.cli.source import RUNNING, find_running
 from assay.cli.status import collect, ledger, rates, total
 from assay.cli.up import configured_by, contract_of, run
+from assay.cli.wiring import check_plan
 from assay.config import Config, load
 from assay.errors import ConfigError, Permanent
 from scorers.registry import resolve
@@ -71,6 +72,19 @@ async def test_a_failed_start_leaves_nothing_behind(config: Config) -> None:
         pass
 
 
+async def test_with_a_judge_its_group_runs_beside_the_local_one(config: Config) -> None:
+    """Judge metrics are asked under their model's name; without the block they are refused."""
+    judge = {"base_url": "http://127.0.0.1:9/v1", "model": "m-1"}
+    metrics = [{"groundedness": {"engine": "judge", "threshold": 4}}, "latency_seconds"]
+    judged = Config.model_validate(config.model_dump() | {"judge": judge, "metrics": metrics})
+    async with run(judged) as running, httpx.AsyncClient() as client:
+        health = (await client.get(f"http://{running.api}/health")).json()
+    assert health["ok"] and {"judge", "local"} <= set(health["stages"])
+    with pytest.raises(ConfigError, match="needs a judge"):
+        check_plan(judged.model_copy(update={"judge": None}))
+    check_plan(judged)
+
+
 async def test_wrong_metrics_stop_the_start(config: Config) -> None:
     """A plan that cannot be made is refused before anything is touched."""
     wrong = config.model_copy(update={"metrics": ["rogue"]})
@@ -89,14 +103,14 @@ def test_each_app_is_asked_what_its_settings_say(config: Config) -> None:
         }
     )
     plan = resolve(own)
-    configured = configured_by(plan)
+    configured = configured_by([plan])
     assert [c.metric for c in configured("any")] == ["f1_score"]
     assert [c.metric for c in configured("shop")] == ["f1_score", "exact_match"]
-    metric = contract_of(plan)("f1_score", "computed", "response")
+    metric = contract_of([plan])("f1_score", "computed", "response")
     assert metric is not None
     assert metric.threshold == 0.9
-    assert contract_of(plan)("gleu_score", "computed", "response") is not None
-    assert contract_of(plan)("nothing", "computed", "response") is None
+    assert contract_of([plan])("gleu_score", "computed", "response") is not None
+    assert contract_of([plan])("nothing", "computed", "response") is None
 
 
 def test_the_ledger_shows_what_is_missing() -> None:

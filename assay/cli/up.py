@@ -26,7 +26,7 @@ from assay import __version__, catalogue
 from assay.api import add_api
 from assay.cli.source import RUNNING, Running, write_running
 from assay.cli.status import Status
-from assay.cli.wiring import make_data_folder, open_bus, open_store
+from assay.cli.wiring import check_plan, make_data_folder, open_bus, open_store, plan_of
 from assay.config import Config
 from assay.health import Check
 from assay.lookup import Lookup
@@ -45,7 +45,6 @@ from exporters.rollup import Contract
 from exporters.stage import StageSeries
 from exporters.store_sink import StoreSink
 from scorers.plan import Plan
-from scorers.registry import resolve
 from scorers.worker import Worker
 
 log = logging.getLogger(__name__)
@@ -88,8 +87,14 @@ async def _until_signalled(config: Config) -> None:
 @contextlib.asynccontextmanager
 async def run(config: Config) -> AsyncIterator[Running]:
     """The agent, running. Raises ConfigError or Permanent when it cannot start."""
-    plan = resolve(config)
+    check_plan(config)
     make_data_folder(config.data_dir)
+    plan, judge = plan_of(config)
+    served = [plan.part(lambda entry: not entry.waits)]
+    if judge is not None:
+        from scorers.judge_worker import JudgeWorker, judge_part
+
+        served.append(judge_part(plan, judge))
     registry = process_registry()
     checks: dict[str, Check] = {}
     async with AsyncExitStack() as stack:
@@ -97,12 +102,12 @@ async def run(config: Config) -> AsyncIterator[Running]:
         store = open_store(config)
 
         shared = StageSeries(registry)
-        labels, contract = config.exporters.prometheus.labels, contract_of(plan)
+        labels, contract = config.exporters.prometheus.labels, contract_of(served)
         owner = Owner(
             bus,
             shared,
             registry,
-            configured=configured_by(plan),
+            configured=configured_by(served),
             contract=contract,
             max_series=config.exporters.prometheus.max_series,
         )
@@ -116,6 +121,9 @@ async def run(config: Config) -> AsyncIterator[Running]:
 
         worker = await _started(stack, Worker(bus, plan, registry))
         checks["local"] = worker.health
+        if judge is not None:
+            judging = await _started(stack, JudgeWorker(bus, plan, judge, registry))
+            checks["judge"] = judging.health
         assembler = await _started(stack, Assembler(bus, config, registry))
         checks["assembler"] = assembler.health
 
@@ -143,22 +151,23 @@ async def run(config: Config) -> AsyncIterator[Running]:
         yield running
 
 
-def configured_by(plan: Plan) -> Callable[[str], Sequence[Configured]]:
+def configured_by(plans: Sequence[Plan]) -> Callable[[str], Sequence[Configured]]:
     """What is asked of each turn of an app."""
 
     @functools.lru_cache(1000)
     def configured(app: str) -> Sequence[Configured]:
         return tuple(
             Configured(entry.metric.name, entry.engine, entry.metric.kind, entry.metric.subject)
+            for plan in plans
             for entry in plan.entries(app)
         )
 
     return configured
 
 
-def contract_of(plan: Plan) -> Contract:
-    """The contracts of the plan, users' own among them, and the catalogue's for the rest."""
-    entries = [*plan.base, *(entry for own in plan.apps.values() for entry in own)]
+def contract_of(plans: Sequence[Plan]) -> Contract:
+    """The contracts of the plans, users' own among them, and the catalogue's for the rest."""
+    entries = [e for plan in plans for part in (plan.base, *plan.apps.values()) for e in part]
     own = {(e.metric.name, e.engine, e.metric.subject): e.metric for e in entries}
 
     def contract(name: str, engine: str, subject: Subject) -> Metric | None:

@@ -3,30 +3,48 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from assay.bus.embedded import EmbeddedBus
-from assay.bus.topics import topics
+from assay.bus.topics import EMBEDDED_PARTITIONS, topics
 from assay.config import Config
 from assay.errors import ConfigError
 from assay.store import Store
+
+if TYPE_CHECKING:
+    from scorers.judge import Judge
+    from scorers.plan import Plan
 
 
 def check_plan(config: Config) -> None:
     """Raises ConfigError when the settings name what this process does not run, or metrics that
     cannot be scored as they say."""
-    from scorers.registry import resolve
-
     faults = []
     if config.bus.kafka is not None:
         faults.append("bus.kafka: allowed: leave it out, the stream is kept in data_dir")
-    if config.judge is not None:
-        faults.append("judge: allowed: leave it out, turns are scored without a judge")
     try:
-        resolve(config)
+        plan_of(config, remember=False)
     except ConfigError as error:
         faults += error.faults
     if faults:
         raise ConfigError(faults)
+
+
+def plan_of(config: Config, *, remember: bool = True) -> tuple[Plan, Judge | None]:
+    """What is scored, and the judge that answers a part of it; none without a `judge:` block.
+
+    `remember`: whether the judge keeps its answers in the data folder. Raises ConfigError.
+    """
+    from scorers.registry import registered, resolve
+
+    if config.judge is None:
+        return resolve(config), None
+    # Only here: the judge's client takes half a second and 40 MB to load.
+    from scorers.judge import judge_of
+
+    judge = judge_of(config, partitions=EMBEDDED_PARTITIONS, cache=remember)
+    assert judge is not None
+    return resolve(config, registered() | judge.scorers()), judge
 
 
 def open_bus(config: Config) -> EmbeddedBus:
