@@ -14,6 +14,7 @@ import yaml
 from assay.config import Config
 from assay.records import Document, Message, ToolCall, ToolDefinition, Turn
 from scorers.judge import Judge, judge_of
+from scorers.judging.budget import Budget
 from scorers.judging.client import JudgeClient
 from scorers.judging.library import load_library
 from scorers.plan import Entry
@@ -86,10 +87,11 @@ def config_of(base_url: str, *metrics: Any, prices: Any = None, **judge: Any) ->
     )
 
 
-def open_judge(config: Config) -> tuple[Judge, tuple[Entry, ...]]:
-    """A judge without a cache, and its entries."""
+def open_judge(config: Config, *, partitions: int = 1) -> tuple[Judge, tuple[Entry, ...]]:
+    """A judge without a cache, and its entries; the budget is divided over `partitions`."""
     if config.judge is not None and config.judge.prompts is None:
-        judge = Judge(JudgeClient(config.judge, config.prices), LIBRARY)
+        budget = Budget(config.judge.budget, partitions=partitions)
+        judge = Judge(JudgeClient(config.judge, config.prices, budget=budget), LIBRARY)
     else:
         found = judge_of(config, cache=False)
         assert found is not None

@@ -44,7 +44,7 @@ def _turns(count, **changes):
 
 def _worker(bus, stand_in, *metrics, registry=None, **settings):
     config = config_of(stand_in.base_url, *(metrics or ("fluency",)), **settings)
-    judge, entries = open_judge(config)
+    judge, entries = open_judge(config, partitions=bus.partitions(TURNS))
     return JudgeWorker(bus, Plan(base=entries), judge, registry or CollectorRegistry())
 
 
