@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup fmt check test demo up bench docs lock clean
+.PHONY: setup fmt check test demo up bench simulate docs lock clean
 
 setup: $(READY)
 
@@ -34,6 +34,9 @@ demo: setup
 
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+simulate: setup
+	$(BIN)/python tests/detector_simulation.py
 
 lock:
 	rm -rf build/lock && $(PYTHON) -m venv build/lock
