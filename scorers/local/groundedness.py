@@ -1,72 +1,127 @@
-"""Groundedness by support: how much of what each sentence says stands in the context.
+"""Groundedness by support: a small regression over how far the documents carry each sentence.
 
-A sentence is supported as far as its content words and its numbers stand in the documents or were
-said by the user. The value rests half on the mean and half on the least supported sentence: one
-invented sentence spoils an answer.
+The value is 1 + 4 p, p being the probability that a reader finds all of the response in the
+documents. What it cannot see is a wrong statement made of the documents' own words in their own
+order, and a right one in quite other words: `confidence` is the calibrated probability that the
+side of 3 on which the value lies is right. English only.
 """
 
 from __future__ import annotations
 
-import re
+import zlib
+from collections.abc import Sequence
+from functools import cache
 
 from assay.records import Turn
+from scorers.local.patterns import reads
 from scorers.local.refusal import refusing
+from scorers.local.support import Support, Text
+from scorers.local.weights import logistic, read
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import content, content_set, latin_share, sentences, word_set
+from scorers.text import content, content_set, sentences
 
-SUPPORTED = 0.5
-"""Share of a sentence's words from which it counts as supported."""
 MAX_NAMED = 10
 """Unsupported sentences that the details name."""
 MAX_SENTENCE = 300
-"""Characters of a named sentence."""
-
-_NUMBER = re.compile(r"\d")
-_NUMBER_WEIGHT = 2.0
+"""Characters of a named sentence or passage."""
 
 
-def support(sentence: str, known: frozenset[str]) -> float | None:
-    """The share of the sentence's content that is known, 0 to 1; none when it claims nothing."""
-    stems = content(sentence)
-    if len(stems) < 2 or sentence.endswith("?") or refusing(sentence):
-        return None
-    held = total = 0.0
-    for word in stems:
-        weight = _NUMBER_WEIGHT if _NUMBER.search(word) else 1.0
-        total += weight
-        held += weight * (word in known)
-    return held / total
-
-
-@scorer("groundedness", engine="local", version="1")
+@scorer("groundedness", engine="local", version="2")
 def groundedness(turn: Turn) -> Verdict:
+    response = turn.response or ""
     texts = [text for d in turn.documents for text in (d.title, d.content) if text]
-    if _other_script(turn.response or "", texts):
+    if not reads(response) or not any(map(reads, texts)):
         return skipped("language")
-    known = frozenset[str]().union(*map(content_set, texts))
-    known |= content_set(turn.query or "")
-    found = [
-        (sentence, share)
-        for sentence in sentences(turn.response or "")
-        if (share := support(sentence, known)) is not None
-    ]
+    found = claims(response)
     if not found:
         return skipped("response without a claim")
-    shares = [share for _, share in found]
-    value = 1 + 4 * (sum(shares) / len(shares) + min(shares)) / 2
-    named = [sentence[:MAX_SENTENCE] for sentence, share in found if share < SUPPORTED]
-    if not named:
-        return scored(value)
+    model = logistic("groundedness")
+    measured = supports(found, texts)
+    probability = model.probability(features(measured))
+    unsupported = [
+        sentence
+        for sentence, support in zip(found, measured, strict=True)
+        if model.probability(features([support])) < 0.5
+    ]
+    confidence = round(max(probability, 1 - probability), 4)
+    if probability >= 0.5 or not unsupported:
+        return scored(1 + 4 * probability, confidence=confidence)
+    named = unsupported[:MAX_NAMED]
     return scored(
-        value,
-        reason=f"{len(named)} of {len(found)} sentences are not supported by the context",
-        unsupported=named[:MAX_NAMED],
+        1 + 4 * probability,
+        confidence=confidence,
+        reason=f"{len(unsupported)} of {len(found)} sentences are not supported by the context",
+        unsupported=[sentence[:MAX_SENTENCE] for sentence in named],
+        passages=nearest(named, texts),
     )
 
 
-def _other_script(response: str, texts: list[str]) -> bool:
-    """Whether the answer is in one script and the context in another: words cannot meet."""
-    context = " ".join(text[:500] for text in texts)
-    if not word_set(context):
-        return False
-    return (latin_share(response) >= 0.5) != (latin_share(context) >= 0.5)
+def claims(response: str) -> list[str]:
+    """The sentences that claim something: not refusals, questions or lone words."""
+    return [
+        sentence
+        for sentence in sentences(response)
+        if len(content(sentence)) >= 2 and not sentence.endswith("?") and not refusing(sentence)
+    ]
+
+
+def supports(found: Sequence[str], texts: Sequence[str]) -> list[Support]:
+    """The support of each sentence by the texts."""
+    text = Text(texts, *_rarity())
+    return [text.support(sentence) for sentence in found]
+
+
+def features(measured: Sequence[Support]) -> tuple[float, ...]:
+    """What the model `groundedness` reads, in its order; `measured` is not empty.
+
+    Means are over the sentences, `by_words` over the sentences weighted by their content words.
+    """
+    count = len(measured)
+    total = sum(support.words for support in measured) or 1
+    coverages = [support.coverage for support in measured]
+    numbers = [support.numbers for support in measured]
+    return (
+        sum(coverages) / count,
+        max(coverages),
+        sum(support.coverage * support.words for support in measured) / total,
+        sum(support.adjacent for support in measured) / count,
+        max(support.weakest for support in measured),
+        sum(support.window * support.words for support in measured) / total,
+        sum(numbers) / count,
+        sum(support.numbers * support.words for support in measured) / total,
+        max(numbers),
+        sum(support.names for support in measured),
+    )
+
+
+FEATURES = (
+    "coverage_mean",
+    "coverage_max",
+    "coverage_by_words",
+    "adjacent_mean",
+    "weakest_max",
+    "window_by_words",
+    "numbers_mean",
+    "numbers_by_words",
+    "numbers_max",
+    "names_sum",
+)
+
+
+def nearest(claimed: Sequence[str], texts: Sequence[str]) -> list[str]:
+    """For each sentence the passage that shares most of its content; empty where none does."""
+    passages = [(passage, content_set(passage)) for text in texts for passage in sentences(text)]
+    found: list[str] = []
+    for sentence in claimed:
+        asked = content_set(sentence)
+        passage, held = max(passages, key=lambda each: len(asked & each[1]))
+        found.append(passage[:MAX_SENTENCE] if asked & held else "")
+    return found
+
+
+@cache
+def _rarity() -> tuple[dict[str, float], float]:
+    """The weight of each common stem, and that of all others: the first line's."""
+    rarest, *lines = zlib.decompress(read("rarity.txt.z")).decode().split("\n")
+    pairs = (line.split(" ") for line in lines if line)
+    return {stem: float(weight) for stem, weight in pairs}, float(rarest)
