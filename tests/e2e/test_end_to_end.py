@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -30,14 +31,14 @@ WAIT = 60.0
 
 
 class Agent:
-    """A running `assay up` with its own folder and free ports."""
+    """A running `assay up` with its own folder and free ports, and `more` settings."""
 
-    def __init__(self, folder: Path) -> None:
+    def __init__(self, folder: Path, more: str = "") -> None:
         self.folder = folder
         (folder / "assay.yaml").write_text(
             'collector: {http: "127.0.0.1:0", grpc: "127.0.0.1:0", api_keys: ["k-1"]}\n'
             "assembly: {settle: 300ms}\n"
-            'exporters: {prometheus: {listen: "127.0.0.1:0"}}\n'
+            'exporters: {prometheus: {listen: "127.0.0.1:0"}}\n' + more
         )
         self.log = (folder / "log").open("wb")
         started = time.monotonic()
@@ -102,11 +103,11 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     agent.stop()
 
 
-@pytest.fixture(scope="module")
-def provider() -> Iterator[str]:
-    """The base url of a stand-in provider."""
+@contextlib.contextmanager
+def stand_in(answer: str) -> Iterator[str]:
+    """The base url of a provider that answers everything with one text."""
     process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).parent / "provider.py"), ANSWER],
+        [sys.executable, str(Path(__file__).parent / "provider.py"), answer],
         stdout=subprocess.PIPE,
     )
     assert process.stdout is not None
@@ -114,6 +115,12 @@ def provider() -> Iterator[str]:
     process.terminate()
     process.wait()
     process.stdout.close()
+
+
+@pytest.fixture(scope="module")
+def provider() -> Iterator[str]:
+    with stand_in(ANSWER) as url:
+        yield url
 
 
 def eventually(found: Callable[[], Any]) -> Any:
@@ -237,6 +244,30 @@ def test_it_is_ready_soon_small_and_private(agent: Agent) -> None:
 
 
 @pytest.mark.slow
+def test_a_judge_scores_beside_the_local_engine(tmp_path: Path) -> None:
+    """With a judge in the settings, both engines answer, each in its own series and row."""
+    with stand_in('{"reason": "It reads well.", "score": 4}') as url:
+        settings = f"judge: {{base_url: '{url}', model: m-1, api_key: sk-CANARY}}\n"
+        agent = Agent(tmp_path, settings + "metrics: [fluency, {fluency: {engine: judge}}]\n")
+        agent.run("demo", "--count", "3", "--rate", "50", "--mix", "good=1")
+
+        def ledger() -> list[dict[str, Any]]:
+            rows: list[dict[str, Any]] = json.loads(agent.run("status", "--json"))["ledger"]
+            return rows if len(rows) == 2 and not any(row["missing"] for row in rows) else []
+
+        rows = eventually(ledger)
+        assert {(row["engine"], row["outcomes"]["scored"]) for row in rows} == {
+            ("local", 3),
+            ("m-1", 3),
+        }
+        assert agent.stop() == 0
+    asked = "select reason from scores where engine = 'm-1' and value = 4"
+    assert len(agent.run("query", "--json", asked).splitlines()) == 3
+    for file in tmp_path.rglob("*"):
+        if file.is_file() and file.name != "assay.yaml":
+            assert b"CANARY" not in file.read_bytes()
+
+
 def test_after_a_stop_the_files_answer(tmp_path: Path) -> None:
     """It stops at once on a signal; then the same commands read the files it left."""
     agent = Agent(tmp_path)
