@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -95,3 +96,17 @@ def test_the_example_settings_are_right(tmp_path: Path) -> None:
     path = tmp_path / "assay.yaml"
     path.write_text(example)
     load(path, {"ASSAY_API_KEY": "k-1"}, checks=[check_plan])
+
+
+def test_the_lock_has_every_dependency() -> None:
+    """What pyproject.toml asks for stands in the lock with one version."""
+
+    def plain(name: str) -> str:
+        return re.sub(r"[-_.]+", "-", re.split(r"[<>=;\[ ]", name)[0].lower())
+
+    project = tomllib.loads((ROOT / "pyproject.toml").read_text())
+    asked = project["project"]["dependencies"] + project["dependency-groups"]["dev"]
+    lines = (ROOT / "requirements.lock").read_text().splitlines()
+    locked = [plain(line) for line in lines if "==" in line]
+    assert {plain(name) for name in asked} <= set(locked)
+    assert len(locked) == len(set(locked)) == len(lines) - 1
