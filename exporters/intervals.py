@@ -18,8 +18,8 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from assay.records import Cell
+from assay.statistics import Z95, wilson
 
-Z95 = 1.959963984540054
 MIN_CONVERSATIONS = 200
 """Below this many, a series' own design effect is too noisy and its app's is used."""
 
@@ -56,14 +56,6 @@ class Spread(NamedTuple):
     def design_effect(self) -> float:
         """At least 1."""
         return max(1.0, self.between / self.independent) if self.independent > 0 else 1.0
-
-
-def wilson(p: float, n: float, z: float = Z95) -> tuple[float, float]:
-    """Limits of a share `p` seen in `n` (not necessarily whole) independent trials."""
-    centre = p + z * z / (2 * n)
-    half = z * math.sqrt(p * (1 - p) / n + z * z / (4 * n * n))
-    scale = 1 + z * z / n
-    return max(0.0, (centre - half) / scale), min(1.0, (centre + half) / scale)
 
 
 def interval(cells: Iterable[Cell], design_effect: float = 1.0, z: float = Z95) -> Interval | None:
