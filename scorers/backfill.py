@@ -1,0 +1,261 @@
+"""A backfill at work: stored turns through the scorers, scores into the store, each just once.
+
+Turns are scored on all cores and by the judge at the same time, in any order, and committed every
+few seconds. What a killed run had committed is found by `Known` when it is resumed; what it had not
+is scored again, the judge's answers from its cache. A commit whose answer was lost is recognised by
+its number in the table's own log.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Sequence
+
+from assay.errors import retrying
+from assay.records import Score, Turn, TurnScores, decode_turn_scores, encode
+from assay.store import Source, Store
+from scorers.backfill_known import Known
+from scorers.backfill_plan import condition_of
+from scorers.backfill_run import Run, Runs
+from scorers.backfill_source import TurnSource
+from scorers.batch import Job, Refused
+from scorers.judge import ENGINE, Judge
+from scorers.plan import Entry, Key, Plan
+from scorers.pool import ScorerPool
+from scorers.scorer import Verdict
+from scorers.scoring import to_score, turn_scores, unasked
+
+BATCH = 64
+"""Turns per task of the pool; fewer where a judge is asked, so that it is never idle."""
+JUDGED_BATCH = 16
+INTERVAL = 5.0
+"""Seconds between commits."""
+MAX_ROWS = 50_000
+"""Rows that make a commit due at once."""
+STORE_DEADLINE = 300.0
+"""Seconds for which a store that is away is waited for."""
+UNASKED = ("sampled_out", "filtered", "budget", "late")
+"""Outcomes of entries that nobody was asked about: no row, so that a later run may ask."""
+
+Piece = list[tuple[Turn, frozenset[Key]]]
+
+
+class Backfill:
+    """One process that works on a run. `work` once; `stop` any time."""
+
+    def __init__(
+        self,
+        run: Run,
+        runs: Runs,
+        source: TurnSource,
+        store: Store,
+        plan: Plan,
+        known: Known,
+        judge: Judge | None = None,
+        *,
+        processes: int | None = None,
+        on_progress: Callable[[Run], None] = lambda run: None,
+    ) -> None:
+        self._run = run
+        self._runs = runs
+        self._source = source
+        self._store = store
+        self._plan = plan
+        self._known = known
+        self._judge = judge
+        self._on_progress = on_progress
+        self._condition = condition_of(run)
+        self._local = plan.part(lambda entry: not entry.waits)
+        self._waiting = plan.part(lambda entry: entry.waits)
+        local = bool(self._local.base or any(self._local.apps.values()))
+        waiting = bool(self._waiting.base or any(self._waiting.apps.values()))
+        job = Job(self._local, "local", run.run_id)
+        self._pool = ScorerPool(job, processes=processes) if local else None
+        self._size = JUDGED_BATCH if waiting else BATCH
+        room = 2 * self._pool.processes + 1 if self._pool is not None else 1
+        if judge is not None and waiting:
+            room = max(room, 3 * judge.client.settings.concurrency // self._size + 2)
+        self._room = asyncio.Semaphore(room)
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._rows: list[tuple[TurnScores, Score]] = []
+        self._committing = asyncio.Lock()
+        self._position = 0
+        self._committed_at = time.monotonic()
+        self._worked_from = time.monotonic()
+        self._stop = False
+        self._out_of_budget = False
+        self._failed: BaseException | None = None
+
+    def stop(self) -> None:
+        """Take on no more turns; `work` ends after those under way."""
+        self._stop = True
+
+    async def work(self) -> None:
+        """Score what is missing. The run's record tells at any time how far it is.
+
+        Raises AssayError when the store stays away; what was committed stays.
+        """
+        run, counts = self._run, self._run.counts
+        run.state, counts.left = "running", 0
+        self._runs.save(run)
+        self._position = await self._store.position("scores", self._name)
+        if self._pool is not None:
+            self._pool.start()
+        try:
+            await self._produce()
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._failed is not None:
+                raise self._failed
+            await self._commit()
+            if self._runs.is_cancelled(run):
+                run.state = "cancelled"
+            elif counts.left or self._out_of_budget:
+                run.state = "limited"
+            elif not self._stop:
+                run.state = "done"
+            run.finished_at = time.time_ns()
+        finally:
+            await asyncio.gather(*self._tasks, return_exceptions=True)
+            if self._pool is not None:
+                await self._pool.stop()
+            self._runs.save(run)
+            self._on_progress(run)
+
+    @property
+    def _name(self) -> str:
+        """Under which the store knows this run's commits."""
+        return f"backfill/{self._run.run_id}"
+
+    async def _produce(self) -> None:
+        limit = self._run.limit
+        taken = 0
+        for day in await self._source.days():
+            known = await self._known.of_day(day)
+            stored = None if self._source.stored else await self._known.stored_turns(day)
+            async for turns in self._source.turns(day):
+                if self._ends():
+                    return
+                wanted = self._wanted(turns, known)
+                fits = wanted if limit is None else wanted[: max(0, limit - taken)]
+                self._run.counts.left += len(wanted) - len(fits)
+                taken += len(fits)
+                if stored is not None and fits:
+                    await self._store_turns(day, [t for t, _ in fits if t.turn_id not in stored])
+                for start in range(0, len(fits), self._size):
+                    await self._begin(fits[start : start + self._size])
+
+    def _ends(self) -> bool:
+        if self._failed is not None:
+            raise self._failed
+        return self._stop or self._out_of_budget or self._runs.is_cancelled(self._run)
+
+    def _wanted(self, turns: Sequence[Turn], known: dict[str, frozenset[Key]]) -> Piece:
+        """The turns of which something is missing, with what is known of them."""
+        found: Piece = []
+        for turn in turns:
+            there = known.get(turn.turn_id, frozenset())
+            missing = any(entry.key not in there for entry in self._plan.entries(turn.app))
+            if missing and self._condition(turn):
+                found.append((turn, there))
+        return found
+
+    async def _begin(self, piece: Piece) -> None:
+        await self._room.acquire()
+        task = asyncio.create_task(self._score(piece))
+        self._tasks.add(task)
+        task.add_done_callback(self._ended)
+
+    def _ended(self, task: asyncio.Task[None]) -> None:
+        self._tasks.discard(task)
+        self._room.release()
+        if not task.cancelled() and self._failed is None:
+            self._failed = task.exception()
+
+    async def _score(self, piece: Piece) -> None:
+        local, judged = await asyncio.gather(self._by_pool(piece), self._by_waiting(piece))
+        counts = self._run.counts
+        counts.turns += len(piece)
+        for scores in (*local, *judged):
+            for entry in scores.scores:
+                if entry.outcome in UNASKED:
+                    counts.unasked += 1
+                    self._out_of_budget |= entry.outcome == "budget"
+                    continue
+                self._rows.append((scores, entry))
+                counts.errors += entry.outcome == "error"
+                if entry.judge_usage is not None:
+                    counts.judge_calls += entry.judge_usage.calls
+                    counts.cost += entry.judge_usage.cost or 0.0
+        due = time.monotonic() - self._committed_at >= INTERVAL
+        if due or len(self._rows) >= MAX_ROWS:
+            await self._commit()
+        else:
+            self._on_progress(self._run)
+
+    async def _by_pool(self, piece: Piece) -> list[TurnScores]:
+        pool = self._pool
+        if pool is None:
+            return []
+        known = [there for _, there in piece] if any(there for _, there in piece) else None
+        results = await pool.score([encode(turn) for turn, _ in piece], known)
+        return [decode_turn_scores(found) for found in results if not isinstance(found, Refused)]
+
+    async def _by_waiting(self, piece: Piece) -> list[TurnScores]:
+        """The scores of judge and other waiting entries; turns wait side by side."""
+        wanted = [
+            (turn, entries)
+            for turn, there in piece
+            if (entries := [e for e in self._waiting.entries(turn.app) if e.key not in there])
+        ]
+        return await asyncio.gather(*(self._wait(turn, entries) for turn, entries in wanted))
+
+    async def _wait(self, turn: Turn, entries: list[Entry]) -> TurnScores:
+        asked = [entry for entry in entries if entry.scorer.engine == ENGINE]
+        others = [entry for entry in entries if entry.scorer.engine != ENGINE]
+        judged = await self._judge.verdicts(turn, asked) if self._judge is not None else []
+        verdicts = [*judged, *[await _verdict(turn, entry) for entry in others]]
+        run_id = self._run.run_id
+        scores = tuple(
+            to_score(turn, entry, verdict, run=run_id)
+            for entry, verdict in zip([*asked, *others], verdicts, strict=True)
+        )
+        return turn_scores(turn, scores, group="judge", scored_at=time.time_ns(), run=run_id)
+
+    async def _commit(self) -> None:
+        async with self._committing:
+            rows, self._rows = self._rows, []
+            self._committed_at = time.monotonic()
+            if rows:
+                position = self._position
+                source = Source(self._name, [position] * len(rows), rows, position + 1)
+                await self._append("scores", source)
+                self._position = position + 1
+                self._run.counts.scores += len(rows)
+            now = time.monotonic()
+            self._run.counts.seconds += now - self._worked_from
+            self._worked_from = now
+            self._runs.save(self._run)
+        self._on_progress(self._run)
+
+    async def _store_turns(self, day: int, turns: list[Turn]) -> None:
+        """Turns of an import become rows of the store before their scores do."""
+        if turns:
+            name = f"{self._name}/{day}"
+            position = await self._store.position("turns", name)
+            offsets = [position] * len(turns)
+            await self._append("turns", Source(name, offsets, turns, position + 1))
+
+    async def _append(self, table: str, source: Source) -> None:
+        await retrying(lambda: self._store.append(table, [source]), deadline=STORE_DEADLINE)
+
+
+async def _verdict(turn: Turn, entry: Entry) -> Verdict:
+    """The verdict of a user's own waiting scorer."""
+    early = unasked(turn, entry)
+    if early is not None:
+        return early
+    try:
+        return await entry.function(turn)  # type: ignore[misc, no-any-return]
+    except Exception as error:  # noqa: BLE001 - a scorer's fault is an outcome, and names no content
+        return Verdict(outcome="error", outcome_reason="exception", reason=type(error).__name__)
