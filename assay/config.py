@@ -28,6 +28,7 @@ from assay.config_values import (
     ApiUrl,
     Count,
     Duration,
+    Frequency,
     Name,
     Number,
     Ratio,
@@ -290,9 +291,88 @@ class StoreConfig(Section):
     enabled: Switch = Field(True, description="Whether turns and scores are stored at all.")
 
 
+class OtlpEvents(Section):
+    endpoint: ApiUrl | None = Field(
+        None, description="OTLP/HTTP receiver of evaluation events; absent: none are sent."
+    )
+    headers: dict[str, Secret] = Field({}, description="Headers of each request.")
+
+
+class Grafana(Section):
+    url: ApiUrl | None = Field(None, description="Grafana: where alerts link and boards go.")
+    token: Secret | None = Field(None, description="Token of a service account, for pushing.")
+    prometheus: ApiUrl | None = Field(None, description="Prometheus as Grafana reaches it.")
+    folder: Name = Field("Assay", description="Folder of the boards and rules.")
+
+
 class Exporters(Section):
     prometheus: Prometheus = Field(Prometheus(), description="Series for Prometheus.")
     store: StoreConfig = Field(StoreConfig(), description="Tables of turns and scores.")
+    otlp_events: OtlpEvents = Field(OtlpEvents(), description="Scores as OTLP log records.")
+    grafana: Grafana = Field(Grafana(), description="Boards.")
+
+
+HealthKind = Literal[
+    "no_turns", "no_scores", "lag", "judge_errors", "budget", "content_missing", "late_spans"
+]
+
+
+class Alert(Section):
+    name: Name = Field(description="Name of the alert; the label `alert`.")
+    metric: Name | None = Field(None, description="Metric that is watched.")
+    app: Name | None = Field(None, description="Only this app; default: each by itself.")
+    environment: str | None = Field(None, description="Only this environment.")
+    engine: Name | None = Field(None, description="Only this engine, as its series names it.")
+    window: Literal["5m", "1h", "24h"] = Field("1h", description="Of objective and severity.")
+    min_turns: Count = Field(50, description="Scores in the window below which nothing is said.")
+    objective: Ratio | None = Field(
+        None, description="Fires when the lower bound of the defect rate is above this."
+    )
+    regression: Switch = Field(False, description="Fires when the rate rises over its baseline.")
+    change: Number = Field(0.2, gt=0, description="Smallest relative rise worth a page.")
+    level: Literal["low", "medium", "high"] | None = Field(
+        None, description="Fires on harms of this severity and above."
+    )
+    level_rate: Ratio = Field(
+        0.0, description="Share of such harms that is accepted; 0: any one fires."
+    )
+    health: list[HealthKind] = Field([], description="What is watched of the pipeline itself.")
+    hold_for: Duration = Field(0.0, description="How long it must hold before it fires.")
+    severity: Literal["critical", "warning", "info"] = Field(
+        "warning", description="The label `severity`."
+    )
+    labels: dict[Name, str] = Field({}, max_length=16, description="Further labels.")
+    runbook: str | None = Field(None, description="What to do, in one line or as a link.")
+    notify: Name | None = Field(None, description="Route that delivers it, without Prometheus.")
+
+    @model_validator(mode="after")
+    def _watches_something(self) -> Alert:
+        of_metric = self.objective is not None or self.regression or self.level is not None
+        if bool(self.health) == of_metric or of_metric != (self.metric is not None):
+            raise ValueError("either metric with objective, regression or level, or health")
+        return self
+
+
+class Route(Section):
+    webhook: Secret | None = Field(None, description="URL that alerts are posted to.")
+    template: Literal["json", "slack"] | Path = Field(
+        "json", description="Body for the webhook: json, slack, or a file with a Jinja template."
+    )
+    alertmanager: ApiUrl | None = Field(None, description="Alertmanager, by its v2 API.")
+    headers: dict[Name, Secret] = Field({}, description="Headers of each request.")
+    false_alarms: Frequency = Field(
+        30 * 86400.0, description="Budget of all regression alerts together, as `1 per month`."
+    )
+    group_by: list[Name] = Field(["alert", "app"], description="Labels of one message.")
+    group_wait: Duration = Field(10.0, description="Wait for others of the group.")
+    group_interval: Duration = Field(300.0, description="Between messages of a group.")
+    repeat: Duration = Field(4 * 3600.0, description="Between messages about the same alerts.")
+
+    @model_validator(mode="after")
+    def _goes_somewhere(self) -> Route:
+        if self.webhook is None and self.alertmanager is None:
+            raise ValueError("a webhook or an alertmanager")
+        return self
 
 
 class Config(Section):
@@ -313,6 +393,8 @@ class Config(Section):
     )
     apps: dict[str, App] = Field({}, description="Overrides per app.")
     exporters: Exporters = Field(Exporters(), description="Where scores go.")
+    alerts: list[Alert] = Field([], description="What people are told of.")
+    notify: dict[Name, Route] = Field({}, description="Where they are told.")
 
 
 Check = Callable[[Config], object]
@@ -392,6 +474,12 @@ def _agree(config: Config) -> None:
             "sampling.unit: got the text 'conversation'; allowed: trace while sampling.head_ratio "
             "is below 1, since the door would cut conversations apart"
         )
+    for index, alert in enumerate(config.alerts):
+        if alert.notify is not None and alert.notify not in config.notify:
+            faults.append(
+                f"alerts.{index}.notify: got the text {alert.notify!r}; allowed: a name under "
+                f"notify ({', '.join(config.notify) or 'there is none'})"
+            )
     listening = {
         "collector.http": config.collector.http,
         "collector.grpc": config.collector.grpc,

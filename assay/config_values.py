@@ -14,6 +14,8 @@ from pydantic import AfterValidator, BeforeValidator, SecretStr, StringConstrain
 
 _UNITS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0, "d": 86400.0}
 _DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*(ms|s|m|h|d)")
+_PERIODS = {"day": 86400.0, "week": 7 * 86400.0, "month": 30 * 86400.0, "year": 365 * 86400.0}
+_FREQUENCY = re.compile(r"(\d+(?:\.\d+)?)\s*per\s+(day|week|month|year)")
 _BYTES = {"b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "kib": 2**10, "mib": 2**20, "gib": 2**30}
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([kmg]i?b|b)", re.IGNORECASE)
 _NUMBER = re.compile(r"[+-]?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?")
@@ -68,6 +70,17 @@ def seconds(value: Any) -> float:
     if match is None:
         raise ValueError("a duration such as 500ms, 6s, 10m, 3h or 90d")
     return float(match[1]) * _UNITS[match[2]]
+
+
+def seconds_between(value: Any) -> float:
+    """The mean seconds between events of a frequency such as `1 per month`. Raises ValueError."""
+    match = _FREQUENCY.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None or not float(match[1]):
+        number = None if isinstance(value, str) else _plain(value)
+        if number is None or number <= 0:
+            raise ValueError("a frequency such as 1 per month, 2 per week or 1 per day")
+        return number
+    return _PERIODS[match[2]] / float(match[1])
 
 
 def size(value: Any) -> int:
@@ -138,6 +151,8 @@ Switch = Annotated[bool, BeforeValidator(_switch)]
 """true or false."""
 Duration = Annotated[float, BeforeValidator(seconds)]
 """Seconds; written as 500ms, 6s, 10m, 3h, 90d or a number of seconds."""
+Frequency = Annotated[float, BeforeValidator(seconds_between)]
+"""Mean seconds between events; written as `1 per month`."""
 Size = Annotated[int, BeforeValidator(size)]
 """Bytes; written as 512kB, 32MB, 1GiB or a number of bytes."""
 Address = Annotated[str, BeforeValidator(_address)]
