@@ -29,6 +29,7 @@ from scorers.judging.library import Library, load_library
 from scorers.judging.prompt import Prompt
 from scorers.judging.reader import Reading, Unreadable
 from scorers.judging.tokens import count_tokens, tokens_of
+from scorers.judging.versions import ARCHIVE, Archive
 from scorers.plan import Entry
 from scorers.scorer import Function, Scorer, Verdict, skipped
 from scorers.scoring import unasked
@@ -351,13 +352,15 @@ def judge_of(config: Config, *, partitions: int = 1, cache: bool = True) -> Judg
     """The judge that the settings describe; none without a `judge:` block.
 
     `partitions` is the number of partitions of the turns' topic, over which the budget is divided;
-    `cache` is whether answers are remembered in the data folder.
+    `cache` is whether answers and the versions of prompts are kept in the data folder.
     Raises ConfigError for prompts that are wrong and for a budget in money without a price.
     """
     settings = config.judge
     if settings is None:
         return None
     library = load_library(settings.prompts)
+    if cache:
+        Archive(config.data_dir / ARCHIVE, library).keep()
     client = JudgeClient(
         settings,
         config.prices,

@@ -1,0 +1,155 @@
+"""Every wording that a prompt ever had here: kept at start, compared, and brought back.
+
+A version lies in the data folder as `prompts/<name>/<digest>/<name>.yaml`, the text as it was; its
+file time is when it was first used.
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable
+from pathlib import Path
+
+import msgspec
+
+from assay.errors import Permanent
+from assay.records import Subject, TurnScores
+from scorers.judging.library import Library, load_file
+from scorers.judging.prompt import Prompt, PromptFile
+
+ARCHIVE = "prompts"
+"""The archive's place in the data folder."""
+
+
+class Version(msgspec.Struct, frozen=True, kw_only=True):
+    """One wording of a prompt."""
+
+    name: str
+    version: str
+    """As its file says."""
+    digests: dict[Subject, str]
+    """What stands in the Scores that it gave, by subject."""
+    first_used: int
+    """Nanoseconds since the Unix epoch."""
+    current: bool
+    text: str
+
+    @property
+    def digest(self) -> str:
+        """Of its first subject: the version's own name."""
+        return next(iter(self.digests.values()))
+
+
+class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
+    """A turn that two versions judged differently."""
+
+    turn_id: str
+    app: str
+    subject: Subject
+    first: float | str | None
+    second: float | str | None
+    first_passed: bool | None
+    second_passed: bool | None
+
+
+class Archive:
+    """The versions in `folder`."""
+
+    def __init__(self, folder: Path, library: Library) -> None:
+        self._folder = folder
+        self._library = library
+
+    def keep(self) -> None:
+        """Keep every prompt of the library that is not kept yet."""
+        for prompt in self._library:
+            if prompt.subject != prompt.file.subjects[0]:
+                continue
+            path = self._folder / prompt.name / prompt.digest / f"{prompt.name}.yaml"
+            if not path.exists():
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_text(prompt.source, encoding="utf-8")
+
+    def history(self, name: str) -> list[Version]:
+        """The versions of a prompt, the first used first. Raises Permanent for an unknown name."""
+        current = {p.digest for p in self._library if p.name == name}
+        bases = {prompt.name: prompt.file for prompt in self._library}
+        found = [
+            _version(path, bases, current) for path in (self._folder / name).glob(f"*/{name}.yaml")
+        ]
+        if not found:
+            raise Permanent(f"no version of a prompt {name!r} is kept in {self._folder}")
+        return sorted(found, key=lambda version: version.first_used)
+
+    def find(self, name: str, which: str) -> Version:
+        """The version that `which` names: the beginning of a digest, or a version number that only
+        one has. Raises Permanent."""
+        history = self.history(name)
+        found = [v for v in history if any(d.startswith(which) for d in v.digests.values())]
+        found = found or [version for version in history if version.version == which]
+        if len(found) != 1:
+            known = ", ".join(f"{v.digest} (version {v.version})" for v in history)
+            raise Permanent(f"{which!r} names {len(found)} versions of {name}; there are: {known}")
+        return found[0]
+
+    def diff(self, name: str, first: str, second: str) -> str:
+        """What changed from one version to another, line by line."""
+        old, new = self.find(name, first), self.find(name, second)
+        lines = difflib.unified_diff(
+            old.text.splitlines(),
+            new.text.splitlines(),
+            f"{name} {old.digest}",
+            f"{name} {new.digest}",
+            lineterm="",
+        )
+        return "\n".join(lines)
+
+    def use(self, name: str, which: str, folder: Path) -> Path:
+        """Write a version into the user's folder, where it takes effect at the next start."""
+        version = self.find(name, which)
+        folder.mkdir(parents=True, exist_ok=True)
+        path = folder / f"{name}.yaml"
+        path.write_text(version.text, encoding="utf-8")
+        return path
+
+
+def disagreements(
+    records: Iterable[TurnScores], metric: str, first: Version, second: Version
+) -> list[Disagreement]:
+    """The turns that both versions scored with different values or labels, by turn id."""
+    seen: dict[tuple[str, Subject], dict[int, tuple[TurnScores, float | str | None, bool | None]]]
+    seen = {}
+    for record in records:
+        for score in record.scores:
+            if score.metric != metric or score.outcome != "scored":
+                continue
+            for side, version in enumerate((first, second)):
+                if score.prompt_digest == version.digests.get(score.subject):
+                    value = score.value if score.value is not None else score.label
+                    key = (record.turn_id, score.subject)
+                    seen.setdefault(key, {})[side] = (record, value, score.passed)
+    return [
+        Disagreement(
+            turn_id=turn_id,
+            app=sides[0][0].app,
+            subject=subject,
+            first=sides[0][1],
+            second=sides[1][1],
+            first_passed=sides[0][2],
+            second_passed=sides[1][2],
+        )
+        for (turn_id, subject), sides in sorted(seen.items())
+        if len(sides) == 2 and sides[0][1] != sides[1][1]
+    ]
+
+
+def _version(path: Path, bases: dict[str, PromptFile], current: set[str]) -> Version:
+    file, text = load_file(path, bases)
+    digests = {subject: Prompt(file, subject, text).digest for subject in file.subjects}
+    return Version(
+        name=file.name,
+        version=file.version,
+        digests=digests,
+        first_used=path.stat().st_mtime_ns,
+        current=bool(current & set(digests.values())),
+        text=text,
+    )
