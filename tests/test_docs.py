@@ -92,10 +92,12 @@ def test_the_example_settings_are_right(tmp_path: Path) -> None:
     from assay.cli.wiring import check_plan
     from assay.config import load
 
-    (example,) = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    path = tmp_path / "assay.yaml"
-    path.write_text(example)
-    load(path, {"ASSAY_API_KEY": "k-1"}, checks=[check_plan])
+    examples = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    assert len(examples) == 2
+    for example in examples:
+        path = tmp_path / "assay.yaml"
+        path.write_text(example)
+        load(path, {"ASSAY_API_KEY": "k-1", "LLM_KEY": "k-2"}, checks=[check_plan])
 
 
 def test_the_lock_has_every_dependency() -> None:
