@@ -323,6 +323,10 @@ class Rollup(msgspec.Struct):
     """Unix seconds of the latest entry."""
     max_freshness: float = 0.0
     """The longest time from arrival to score in this delta, seconds."""
+    failures: list[str] = []
+    """Subject ids of the delta's latest entries that did not pass, newest last; at most 3."""
+    scorer: str = ""
+    """Version and prompt digest of the scorer of the delta's latest scored entry."""
 
 
 class Tally(msgspec.Struct):

@@ -180,6 +180,40 @@ DESIGN_EFFECT = Row(
     SERIES_LABELS,
 )
 
+SCORER_INFO = Row(
+    Gauge,
+    "assay_scorer_info",
+    "Always 1; version and prompt of the scorer that the series' latest baseline rests on.",
+    (*SERIES_LABELS, "scorer"),
+)
+
+# Alerts: exposed by the one owner of the windows.
+
+ALERT_ACTIVE = Row(
+    Gauge,
+    "assay_alert_active",
+    "1 while an alert fires, by what it is about.",
+    ("alert", "cause", "severity", "app", "environment", "metric", "engine"),
+)
+REGRESSION_EVIDENCE = Row(
+    Gauge,
+    "assay_regression_evidence",
+    "Evidence that the defect rate has risen over its baseline; the alert fires from 1 on.",
+    (*SERIES_LABELS, "alert"),
+)
+BASELINE_RATE = Row(
+    Gauge,
+    "assay_baseline_defect_rate",
+    "The defect rate up to which a rise is no news: the baseline's upper bound and a margin.",
+    (*SERIES_LABELS, "alert"),
+)
+NOTIFICATIONS = Row(
+    Counter,
+    "assay_notifications_total",
+    "Messages about alerts, by route, target and outcome: sent, retried or failed.",
+    ("route", "target", "outcome"),
+)
+
 # The exporters' own work.
 
 FOLDED = Row(

@@ -53,12 +53,15 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     value: float | None = None
     passed: bool | None = None
     weight: float = 1.0
+    scorer_version: str = ""
+    prompt_digest: str = ""
 
 
 class Entries(msgspec.Struct, frozen=True):
     """What the sums need of a TurnScores."""
 
     trace_id: str
+    subject_id: str = ""
     conversation_id: str | None = None
     app: str = "unknown"
     environment: str = ""
@@ -100,11 +103,13 @@ class _Series:
         "bounds",
         "cells",
         "exemplars",
+        "failures",
         "freshness",
         "groups",
         "last",
         "outcomes",
-        "scored",
+        "prompt_digest",
+        "scorer_version",
     )
 
     def __init__(self, bounds: tuple[float, ...]) -> None:
@@ -113,6 +118,8 @@ class _Series:
         self.outcomes: Outcomes = {}
         self.groups: dict[int, Group] = {}
         self.exemplars: dict[int, tuple[str, float, float]] = {}
+        self.failures: list[str] = []
+        self.scorer_version = self.prompt_digest = ""
         self.last = 0.0
         self.freshness = 0.0
 
@@ -163,6 +170,7 @@ class Sums:
                 _count(series.outcomes, entry.outcome, entry.outcome_reason or "", weight)
                 continue
             _count(series.outcomes, "scored", "", weight)
+            series.scorer_version, series.prompt_digest = entry.scorer_version, entry.prompt_digest
             cell = series.cells.get((stratum, weight)) or cell_of(series.cells, stratum, weight)
             if value is not None:
                 cell.n += 1
@@ -183,6 +191,7 @@ class Sums:
                 if not passed:
                     cell.defects += 1
                     group.defects += weight
+                    series.failures = [*series.failures[-2:], turn.subject_id or trace_id]
         self.entries += len(turn.scores)
 
     def rollups(self) -> list[Rollup]:
@@ -197,6 +206,8 @@ class Sums:
                 exemplars=series.exemplars,
                 last_scored=series.last,
                 max_freshness=series.freshness,
+                failures=series.failures,
+                scorer=scorer_text(series.scorer_version, series.prompt_digest),
             )
             for (app, environment, model, version, minute), asked in self._open.items()
             for (metric, engine, kind, subject), series in asked.items()
@@ -215,6 +226,12 @@ class Sums:
         if series is None:
             series = self._open[key] = {}
         return series
+
+
+@lru_cache(4096)
+def scorer_text(version: str, prompt_digest: str) -> str:
+    """What scored, as one label value; empty when nothing is known of it."""
+    return label_text("/".join(part for part in (version, prompt_digest[:12]) if part))
 
 
 def _count(outcomes: Outcomes, outcome: Outcome, reason: str, weight: float) -> None:

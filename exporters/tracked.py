@@ -14,6 +14,9 @@ from exporters.sums import Cells, Outcomes, add_cells, add_outcomes
 
 SHARDS = 32
 MINUTES_KEPT = 65
+FAILURES = 3
+SCORERS = 8
+"""Scorers of a series that are remembered."""
 OPEN_HOURS = 25
 """The running hour and the 24 before it."""
 
@@ -69,6 +72,10 @@ class Totals(msgspec.Struct):
     value_sum: float = 0.0
     exemplars: dict[int, tuple[str, float, float]] = {}
     last_scored: float = 0.0
+    failures: list[str] = []
+    """Subject ids of the latest entries that did not pass, newest last."""
+    scorers: dict[str, int] = {}
+    """The hour (since the Unix epoch) in which each scorer was first seen, oldest first."""
 
 
 class Kept(msgspec.Struct, array_like=True):
@@ -143,6 +150,12 @@ class Series:
                     if n:
                         totals.buckets[i] += n * weight
         totals.exemplars.update(rollup.exemplars)
+        if rollup.failures:
+            totals.failures = [*totals.failures, *rollup.failures][-FAILURES:]
+        if rollup.scorer and rollup.scorer not in totals.scorers:
+            totals.scorers[rollup.scorer] = rollup.minute // 60
+            while len(totals.scorers) > SCORERS:
+                del totals.scorers[next(iter(totals.scorers))]
         totals.last_scored = max(totals.last_scored, rollup.last_scored)
 
     def add_groups(self, hour: int, groups: list[Group]) -> None:
