@@ -44,6 +44,8 @@ _EXTRA_IDS = (*_IDS, *_SOURCES)
 _WRAPPERS = ("document", "node", "kwargs", "payload")
 _SCORES = ("score", "similarity", "similarity_score", "relevance_score", "distance", "_score")
 _TITLES = ("title", "name", "heading")
+_REPR = re.compile(r"<?[A-Z]\w*\(\w+=")
+"""An object that was only printed: mostly cut short, so no document."""
 _MAX_DEPTH = 5
 _MAX_DOCUMENTS = 1000
 
@@ -96,7 +98,7 @@ def document(item: Any) -> Document | None:
     """One document in any library's shape; None when it has neither id nor text."""
     item = decoded(item)
     if type(item) is str:
-        return Document(content=without_data(item)) if item else None
+        return Document(content=without_data(item)) if item and not _REPR.match(item) else None
     if _pair(item):
         found = document(item[0])
         score = number(item[1])
