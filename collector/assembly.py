@@ -258,17 +258,22 @@ class Assembler:
         )
 
     async def _revoked(self, number: int) -> None:
-        if self._consumer is not None:
-            await self._give_away(self._consumer)
+        """Raises `Permanent` when finished work was dropped: that of the partitions which stay
+        would not be delivered to this member again."""
+        kept = self._consumer is None or await self._give_away(self._consumer)
         self._partitions.pop(number, None)
+        if not kept:
+            raise Permanent("finished work could not be committed before a partition went")
 
-    async def _give_away(self, consumer: Consumer) -> None:
-        """Commit what is finished, or drop it: whoever comes next will read it again."""
+    async def _give_away(self, consumer: Consumer) -> bool:
+        """Commit what is finished, or drop it and say so: whoever comes next reads it again."""
         try:
             await retrying(lambda: self._flush(consumer), deadline=GIVE_AWAY)
         except AssayError as error:
             self._failed(error)
             self._forget()
+            return False
+        return True
 
     async def _start_over(self, error: Exception) -> None:
         self._failed(error)

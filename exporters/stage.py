@@ -162,17 +162,22 @@ class Stage(ABC):
             await consumer.stop()
 
     async def _revoked(self, partition: int) -> None:
-        if self._consumer is not None:
-            await self._give_away(self._consumer)
+        """Raises `Permanent` when pending work was dropped: that of the partitions which stay would
+        not be delivered to this member again."""
+        kept = self._consumer is None or await self._give_away(self._consumer)
         await self._withdrawn(partition)
+        if not kept:
+            raise Permanent(f"{self.name}: pending work could not be committed in time")
 
-    async def _give_away(self, consumer: Consumer) -> None:
-        """Commit what is pending, or drop it: another member will read it again."""
+    async def _give_away(self, consumer: Consumer) -> bool:
+        """Commit what is pending, or drop it and say so: the bus delivers it again."""
         try:
             await retrying(lambda: self._flush(consumer), deadline=GIVE_AWAY)
         except AssayError as error:
             self._failed(error)
             self._discard()
+            return False
+        return True
 
     def _worked(self) -> None:
         self._trouble.worked()

@@ -6,12 +6,14 @@ tests that need a broker are skipped with that reason, and fail under CI.
 
 from __future__ import annotations
 
+import gc
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import time
+import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -168,6 +170,16 @@ class Broker:
         if process is not None:
             process.send_signal(number)
             process.wait(60)
+
+
+@pytest.fixture
+def refused() -> Iterator[None]:
+    """For tests in which no broker answers: the client leaves each socket that was refused to the
+    garbage collector, which says so at some later time."""
+    yield
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", ResourceWarning)
+        gc.collect()
 
 
 @pytest.fixture(scope="session")

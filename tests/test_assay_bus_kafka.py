@@ -4,12 +4,13 @@ import secrets
 
 import pytest
 from bus_contract import TOPICS, BusContract
-from kafka_broker import broker
+from kafka_broker import broker, free_port, refused
 
 from assay.bus.kafka import KafkaBus
 from assay.config import Kafka
+from assay.errors import Permanent
 
-__all__ = ["broker"]
+__all__ = ["broker", "refused"]
 
 
 @pytest.fixture
@@ -22,3 +23,12 @@ class TestKafkaBus(BusContract):
     @pytest.fixture
     def connect(self, settings):
         return lambda: KafkaBus(settings, TOPICS)
+
+
+async def test_a_wrong_address_fails_at_start_and_names_the_setting(refused, monkeypatch):
+    """A bus that reaches no broker says so, and leaves nothing running."""
+    monkeypatch.setattr("assay.bus.kafka_options.BOOTSTRAP", 0.5)
+    bus = KafkaBus(Kafka(bootstrap=f"127.0.0.1:{free_port()}"), TOPICS)
+    with pytest.raises(Permanent, match=r"bus\.kafka\.bootstrap: no broker answers at"):
+        await bus.start()
+    await bus.stop()

@@ -83,16 +83,6 @@ def test_wrong_settings_are_all_listed_and_exit_with_2(
     ]
 
 
-def test_what_does_not_run_here_is_refused(
-    here: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
-) -> None:
-    """A setting that would have no effect stops the start instead of being taken for in force."""
-    (here / "assay.yaml").write_text("bus: {kafka: {bootstrap: 'localhost:9092'}}\n")
-    assert exits("up", monkeypatch=monkeypatch) == 2
-    keys = [line.split(": ")[1] for line in capsys.readouterr().err.splitlines()]
-    assert keys == ["bus.kafka"]
-
-
 def test_a_failure_is_one_line_and_exits_with_1(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -12,6 +12,7 @@ import os
 import secrets
 import socket
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any
 
 from kafka import TopicPartition
@@ -36,7 +37,8 @@ from assay.bus.kafka_records import Encoder
 from assay.bus.kafka_state import StateLog
 from assay.bus.kafka_thread import ClientThread
 from assay.bus.kafka_topics import Topics
-from assay.bus.topics import state_topic
+from assay.bus.progress import Progress
+from assay.bus.topics import READERS, state_topic
 from assay.config import Kafka
 from assay.errors import Permanent
 
@@ -187,20 +189,41 @@ class KafkaBus:
         return await kafka_reader.find(self._clients, place, position)
 
     async def topic_stats(self) -> dict[str, TopicStats]:
-        """See `contract.Bus.topic_stats`. Lag counts from each group's offset; `lost` and the age
-        of the oldest record are the brokers' to tell and stay empty."""
+        """See `contract.Bus.topic_stats`. Offsets are counted: what transactions leave between
+        records is among them. The brokers do not tell the oldest record's time."""
         stats = {}
         for topic in self._partitions:
             places = self._places(topic)
             firsts = await self._offsets(dict.fromkeys(places, OffsetSpec.EARLIEST))
             ends = await self._ends(places)
+            lag, lost = await self._run(partial(self._behind, topic, firsts, ends))
             stats[topic] = TopicStats(
                 records=sum(ends[place] - firsts[place] for place in places),
                 oldest=0,
-                lag={},
-                lost={},
+                lag=lag,
+                lost=lost,
             )
         return stats
+
+    def _behind(
+        self,
+        topic: str,
+        firsts: Mapping[TopicPartition, int],
+        ends: Mapping[TopicPartition, int],
+    ) -> tuple[dict[str, int], dict[str, int]]:
+        """Offsets not done, and not done but deleted, of each group that has begun to read."""
+        lag: dict[str, int] = {}
+        lost: dict[str, int] = {}
+        for group in READERS.get(topic, ()):
+            name = self._config.prefix + group
+            with mapped(f"reading the offsets of the group {name}"):
+                known = self._topics.admin.list_group_offsets({name: list(firsts)}).get(name, {})
+            found = {p: at for p, at in known.items() if p in firsts and at.offset >= 0}
+            if found:
+                progress = {p: Progress.restore(at.offset, at.metadata) for p, at in found.items()}
+                lag[group] = sum(progress[p].undone(firsts[p], ends[p]) for p in found)
+                lost[group] = sum(progress[p].undone(0, firsts[p]) for p in found)
+        return lag, lost
 
     def _ensure(self) -> dict[str, int]:
         return self._topics.ensure(self._wanted, create=self._create)

@@ -8,16 +8,18 @@ import threading
 import time
 import urllib.parse
 import urllib.request
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TypeVar
 
 from kafka import errors
+from kafka.net.compat import KafkaNetClient
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
 from assay.config import Kafka, KafkaSASL
 from assay.errors import Permanent, Retryable
 
+T = TypeVar("T")
 RETRY_AFTER = 2.0
 """Seconds that senders are told to wait while the brokers are away."""
 BOOTSTRAP = 10.0
@@ -43,14 +45,13 @@ _WRONG = (
     errors.RecordListTooLargeError,
 )
 
-logging.getLogger("kafka").setLevel(logging.CRITICAL)
-"""The clients log every attempt; what fails is logged here when it begins and ends."""
-
 
 class Clients:
     """Builds the options of each client from the settings."""
 
     def __init__(self, config: Kafka) -> None:
+        # The clients log every attempt; here a failure is logged when it begins and ends.
+        logging.getLogger("kafka").setLevel(logging.CRITICAL)
         self.config = config
         self._shared: dict[str, Any] = {
             "bootstrap_servers": [b.strip() for b in config.bootstrap.split(",")],
@@ -99,6 +100,22 @@ class Clients:
         shared = self.common()
         shared.pop("metrics_enabled")
         return shared
+
+
+def build(client: Callable[..., T], options: Mapping[str, Any]) -> T:
+    """A client of `options`. One that cannot connect leaves nothing running behind."""
+    made: list[Any] = []
+
+    def network(**given: Any) -> Any:
+        made.append(KafkaNetClient(**given))
+        return made[-1]
+
+    try:
+        return client(**options, kafka_client=network)
+    except BaseException:
+        for each in made:
+            each.close()
+        raise
 
 
 def _security(config: Kafka) -> dict[str, Any]:

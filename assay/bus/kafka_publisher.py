@@ -10,7 +10,7 @@ from typing import Any
 from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 
-from assay.bus.kafka_options import RETRY_AFTER, Clients, mapped, ours
+from assay.bus.kafka_options import RETRY_AFTER, Clients, build, mapped, ours
 from assay.bus.kafka_records import Ready
 from assay.bus.kafka_thread import ClientThread
 from assay.errors import Permanent, Retryable
@@ -68,13 +68,14 @@ class Publisher:
 
     def _open(self) -> None:
         with mapped("opening the producer"):
-            self._producer = KafkaProducer(
-                **self._clients.producer(
+            self._producer = build(
+                KafkaProducer,
+                self._clients.producer(
                     linger_ms=2,
                     delivery_timeout_ms=int(DELIVERY * 1000),
                     request_timeout_ms=int(DELIVERY * 500),
                     max_block_ms=int(DELIVERY * 1000),
-                )
+                ),
             )
 
     def _close(self) -> None:

@@ -21,7 +21,7 @@ from kafka.net.selector import KernelEvent
 from kafka.structs import MemberState
 
 from assay.bus.kafka_assignor import ByNumber
-from assay.bus.kafka_options import ours
+from assay.bus.kafka_options import build, ours
 from assay.bus.progress import Progress
 from assay.errors import AssayError, Permanent
 
@@ -130,7 +130,7 @@ class Pump:
 
     def _run(self) -> None:
         try:
-            self._consumer = KafkaConsumer(**self._options)
+            self._consumer = build(KafkaConsumer, self._options)
             self._consumer.subscribe(topics=self._topics, listener=_Listener(self))
             while not self._closing.is_set():
                 self._turn()

@@ -8,7 +8,7 @@ from typing import Any
 from kafka import KafkaConsumer, TopicPartition
 
 from assay.bus.contract import Position, Record
-from assay.bus.kafka_options import Clients, mapped
+from assay.bus.kafka_options import Clients, build, mapped
 from assay.bus.kafka_records import record_of
 from assay.bus.kafka_thread import ClientThread
 
@@ -69,7 +69,7 @@ class _Reader:
 
     def open(self) -> None:
         with mapped("reading"):
-            self._consumer = KafkaConsumer(**self._clients.consumer(group_id=None))
+            self._consumer = build(KafkaConsumer, self._clients.consumer(group_id=None))
             self._consumer.assign(list(self._starts))
             for place, start in self._starts.items():
                 self._consumer.seek(place, start)

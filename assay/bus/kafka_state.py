@@ -14,7 +14,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka.admin import OffsetSpec
 
 from assay.bus.contract import StateChange
-from assay.bus.kafka_options import Clients, mapped
+from assay.bus.kafka_options import Clients, build, mapped
 from assay.bus.kafka_records import Ready
 from assay.errors import Retryable
 
@@ -61,7 +61,7 @@ class StateLog:
             end = admin.list_partition_offsets({place: OffsetSpec.LATEST})[place].offset
             if end == 0:
                 return {}
-            consumer = KafkaConsumer(**self._clients.consumer(group_id=None))
+            consumer = build(KafkaConsumer, self._clients.consumer(group_id=None))
             try:
                 consumer.assign([place])
                 consumer.seek_to_beginning(place)

@@ -10,7 +10,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from assay.bus.contract import Topic
-from assay.bus.kafka_options import Clients, mapped, ours
+from assay.bus.kafka_options import Clients, build, mapped, ours
 from assay.errors import Permanent
 
 OVERHEAD = 2**17
@@ -32,7 +32,7 @@ class Topics:
         """Connect. Raises `Permanent` when no broker answers."""
         bootstrap = self._clients.config.bootstrap
         try:
-            self._admin = KafkaAdminClient(**self._clients.admin())
+            self._admin = build(KafkaAdminClient, self._clients.admin())
         except (kafka_errors.KafkaError, OSError, ValueError, TypeError, RuntimeError) as error:
             mine = ours(error, f"bus.kafka.bootstrap: no broker answers at {bootstrap}")
             raise Permanent(str(mine)) from error

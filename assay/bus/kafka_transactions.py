@@ -13,7 +13,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
-from assay.bus.kafka_options import RETRY_AFTER, Clients, mapped, ours
+from assay.bus.kafka_options import RETRY_AFTER, Clients, build, mapped, ours
 from assay.bus.kafka_records import Ready
 from assay.bus.kafka_thread import ClientThread
 from assay.errors import Permanent, Retryable
@@ -77,14 +77,15 @@ class Transactions:
     def _open(self) -> None:
         """Begin anew: what a producer of the same id left open is ended first."""
         with mapped("opening the transactional producer"):
-            self._producer = KafkaProducer(
-                **self._clients.producer(
+            self._producer = build(
+                KafkaProducer,
+                self._clients.producer(
                     transactional_id=self._id,
                     transaction_timeout_ms=int(TIMEOUT * 1000),
                     delivery_timeout_ms=int(TIMEOUT * 1000),
                     max_block_ms=int(BLOCK * 1000),
                     linger_ms=0,
-                )
+                ),
             )
             self._producer.init_transactions()
 

@@ -37,6 +37,15 @@ def topics(
     )
 
 
+READERS = {
+    SPANS: ("assembler",),
+    TURNS: ("local", "judge", "conversation", "store"),
+    SCORES: ("combiner", "store"),
+    ROLLUPS: ("windows",),
+}
+"""The groups that read each topic, as far as they are in use."""
+
+
 def state_topic(group: str) -> str:
     """Where a group keeps its state on a bus that keeps it in topics."""
     return _STATE.get(group, f"assay.{group}-state")

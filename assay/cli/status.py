@@ -15,7 +15,8 @@ from prometheus_client import CollectorRegistry
 from prometheus_client.samples import Sample
 
 from assay import __version__, series
-from assay.bus.embedded import EmbeddedBus, Stats
+from assay.bus.contract import Bus, TopicStats
+from assay.bus.embedded import EmbeddedBus
 from assay.errors import AssayError
 from assay.health import Check
 from assay.telemetry import Trouble
@@ -30,7 +31,7 @@ class Status:
 
     def __init__(
         self,
-        bus: EmbeddedBus,
+        bus: Bus,
         registry: CollectorRegistry,
         checks: Mapping[str, Check],
         facts: dict[str, str],
@@ -60,7 +61,7 @@ class Status:
 
     async def now(self) -> dict[str, Any]:
         """Plain values: facts, then the tables `stages`, `topics`, `rates` and `ledger`."""
-        stats = await self._bus.stats()
+        topics = await self._bus.topic_stats()
         samples = collect(self._registry)
         stages = {name: check() for name, check in self._checks.items()}
         return {
@@ -72,12 +73,11 @@ class Status:
             "open_traces": total(samples, series.OPEN_TRACES),
             "late_spans": total(samples, series.LATE_SPANS),
             "orphan_turns": total(samples, series.ORPHAN_TURNS),
-            "stream_bytes": stats.used,
-            "stream_bytes_allowed": stats.max_size,
+            **await self._disk(),
             "stages": [{"stage": n, **msgspec.to_builtins(s)} for n, s in stages.items()],
             "topics": [
                 {"topic": name, "records": topic.records, "oldest_seconds": _age(topic.oldest)}
-                for name, topic in stats.topics.items()
+                for name, topic in topics.items()
             ],
             "rates": rates(samples),
             "ledger": ledger(samples),
@@ -86,16 +86,24 @@ class Status:
     async def _watch(self) -> None:
         while True:
             try:
-                self._expose(await self._bus.stats())
+                self._expose(await self._bus.topic_stats())
+                await self._disk()
                 self._trouble.worked()
             except AssayError as error:
                 self._trouble.failed(error)
             await asyncio.sleep(INTERVAL)
 
-    def _expose(self, stats: Stats) -> None:
+    async def _disk(self) -> dict[str, Any]:
+        """What the stream takes where its log is this process's own."""
+        if not isinstance(self._bus, EmbeddedBus):
+            return {}
+        stats = await self._bus.stats()
         for kind, count in (("used", stats.used), ("file", stats.file), ("max", stats.max_size)):
             self._bytes.labels(kind).set(count)
-        for name, topic in stats.topics.items():
+        return {"stream_bytes": stats.used, "stream_bytes_allowed": stats.max_size}
+
+    def _expose(self, topics: Mapping[str, TopicStats]) -> None:
+        for name, topic in topics.items():
             self._age.labels(name).set(_age(topic.oldest))
             for group, lag in topic.lag.items():
                 self._lag.labels(name, group).set(lag)

@@ -5,10 +5,10 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
+from assay.bus.contract import Bus, Topic
 from assay.bus.embedded import EmbeddedBus
 from assay.bus.topics import EMBEDDED_PARTITIONS, topics
 from assay.config import Config
-from assay.errors import ConfigError
 from assay.store import Store
 
 if TYPE_CHECKING:
@@ -17,17 +17,8 @@ if TYPE_CHECKING:
 
 
 def check_plan(config: Config) -> None:
-    """Raises ConfigError when the settings name what this process does not run, or metrics that
-    cannot be scored as they say."""
-    faults = []
-    if config.bus.kafka is not None:
-        faults.append("bus.kafka: allowed: leave it out, the stream is kept in data_dir")
-    try:
-        plan_of(config, remember=False)
-    except ConfigError as error:
-        faults += error.faults
-    if faults:
-        raise ConfigError(faults)
+    """Raises ConfigError when the metrics of the settings cannot be scored as they say."""
+    plan_of(config, remember=False)
 
 
 def plan_of(config: Config, *, remember: bool = True) -> tuple[Plan, Judge | None]:
@@ -42,23 +33,37 @@ def plan_of(config: Config, *, remember: bool = True) -> tuple[Plan, Judge | Non
     # Only here: the judge's client takes half a second and 40 MB to load.
     from scorers.judge import judge_of
 
-    judge = judge_of(config, partitions=EMBEDDED_PARTITIONS, cache=remember)
+    judge = judge_of(config, partitions=partitions_of(config), cache=remember)
     assert judge is not None
     return resolve(config, registered() | judge.scorers()), judge
 
 
-def open_bus(config: Config) -> EmbeddedBus:
-    """The embedded log in the data folder, not started."""
+def open_bus(config: Config) -> Bus:
+    """The stream, not started: on Kafka where the settings name it, else in the data folder."""
+    wanted = topics_of(config)
+    if config.bus.kafka is not None:
+        # Only here: the client takes a tenth of a second to load.
+        from assay.bus.kafka import KafkaBus
+
+        return KafkaBus(config.bus.kafka, wanted)
+    return EmbeddedBus(config.data_dir, wanted, max_size=config.bus.max_size)
+
+
+def topics_of(config: Config) -> tuple[Topic, ...]:
+    """The topics of the stream as the settings want them."""
     retention = config.retention
-    return EmbeddedBus(
-        config.data_dir,
-        topics(
-            spans_retention=retention.spans,
-            turns_retention=retention.turns,
-            scores_retention=retention.scores,
-        ),
-        max_size=config.bus.max_size,
+    return topics(
+        partitions=partitions_of(config),
+        spans_retention=retention.spans,
+        turns_retention=retention.turns,
+        scores_retention=retention.scores,
     )
+
+
+def partitions_of(config: Config) -> int:
+    """Of the topics of spans, turns and scores, where they are created."""
+    kafka = config.bus.kafka
+    return EMBEDDED_PARTITIONS if kafka is None else kafka.partitions
 
 
 def make_data_folder(folder: Path) -> None:
