@@ -416,3 +416,24 @@ JUDGE_RATIO = Row(
     "assay_judge_budget_ratio",
     "Share of turns that the judge's budget pays for, least of the partitions.",
 )
+
+
+# History: written to OpenMetrics files for Prometheus' own import; no process exposes it.
+
+_HISTORY = (*SERIES_LABELS[:6], "run", "window")
+
+HISTORY_MEAN = Row(
+    Gauge, "assay_history_score_mean", "Weighted mean of a backfill's values.", _HISTORY
+)
+HISTORY_DEFECT_RATE = Row(
+    Gauge, "assay_history_defect_rate", "Weighted defect rate of a backfill.", _HISTORY
+)
+HISTORY_DEFECT_RATE_LOWER = Row(
+    Gauge, "assay_history_defect_rate_lower", "Lower limit of the rate, 95 %.", _HISTORY
+)
+HISTORY_DEFECT_RATE_UPPER = Row(
+    Gauge, "assay_history_defect_rate_upper", "Upper limit of the rate, 95 %.", _HISTORY
+)
+HISTORY_WINDOW_TURNS = Row(
+    Gauge, "assay_history_window_turns", "Scored turns that the window rests on.", _HISTORY
+)

@@ -102,10 +102,7 @@ class Store:
         """
         if not _READS.match(sql):
             raise Permanent("only a select can be asked")
-        quoted = str(path.absolute()).replace("'", "''")
-        copy = f"COPY ({sql}) TO '{quoted}' STORED AS {kind.upper()}"
-        rows = await asyncio.to_thread(lambda: self._next(self._batches(copy)))
-        return int(rows[0]["count"]) if rows else 0
+        return await asyncio.to_thread(self._write_file, sql, path, kind)
 
     async def position(self, table: str, source: str) -> int:
         """The next offset of `source` that `append` would store; 0 when it never stored any."""
@@ -181,6 +178,11 @@ class Store:
             return iter(builder.execute(sql))
         except DeltaError as error:
             raise Permanent(self._text(error)) from error
+
+    def _write_file(self, sql: str, path: Path, kind: str) -> int:
+        quoted = str(path.absolute()).replace("'", "''")
+        rows = self._next(self._batches(f"COPY ({sql}) TO '{quoted}' STORED AS {kind.upper()}"))
+        return int(rows[0]["count"]) if rows else 0
 
     def _next(self, batches: Iterator[RecordBatch]) -> list[dict[str, Any]] | None:
         """The rows of the next batch; none after the last."""

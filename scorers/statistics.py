@@ -98,7 +98,7 @@ def mcnemar(gained: int, lost: int) -> float:
     if n > EXACT_UP_TO:
         return 2 * _NORMAL.cdf(-max(0.0, abs(gained - lost) - 1) / math.sqrt(n))
     tail = sum(math.comb(n, k) for k in range(fewer + 1))
-    return min(1.0, 2 * tail / 2**n)
+    return min(1.0, 2 * tail / (1 << n))
 
 
 def two_rates(first: Sequence[float], second: Sequence[float]) -> Difference | None:
@@ -107,7 +107,7 @@ def two_rates(first: Sequence[float], second: Sequence[float]) -> Difference | N
     a, b = rate(first[0], first[1], first[2]), rate(second[0], second[1], second[2])
     if a is None or b is None:
         return None
-    n, m = first[1] ** 2 / first[2], second[1] ** 2 / second[2]
+    n, m = first[1] * first[1] / first[2], second[1] * second[1] / second[2]
     value = a.value - b.value
     below = math.hypot(a.value - a.lower, b.upper - b.value)
     above = math.hypot(a.upper - a.value, b.value - b.lower)

@@ -11,6 +11,8 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assay.cli import backfill
+from assay.cli.options import AsJson, ConfigFile, config_path
 from assay.errors import AssayError, ConfigError
 
 if TYPE_CHECKING:
@@ -33,12 +35,8 @@ app.add_typer(conversations, name="conversations")
 app.add_typer(metrics, name="metrics")
 app.add_typer(config_app, name="config")
 app.add_typer(doctor, name="doctor", invoke_without_command=True)
+app.add_typer(backfill.commands, name="backfill", invoke_without_command=True)
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", help="Settings file; default: ./assay.yaml if it is there."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 Since = Annotated[str, typer.Option(help="How far back: 10m, 3h, 2d.")]
 App = Annotated[str | None, typer.Option("--app", help="Only this app (service.name).")]
 Limit = Annotated[int, typer.Option(min=1, max=10_000, help="At most so many, the latest.")]
@@ -50,15 +48,6 @@ def settings(path: Path | None) -> Config:
     from assay.config import load
 
     return load(config_path(path), checks=[check_plan])
-
-
-def config_path(path: Path | None) -> Path | None:
-    """The file that was named, else ASSAY_CONFIG, else ./assay.yaml, else none."""
-    if path is not None:
-        return path
-    if "ASSAY_CONFIG" in os.environ:
-        return Path(os.environ["ASSAY_CONFIG"])
-    return Path("assay.yaml") if Path("assay.yaml").exists() else None
 
 
 def _source(path: Path | None) -> tuple[Config, Source]:

@@ -119,7 +119,7 @@ def use(name: Name, which: Which, config: ConfigFile = None) -> None:
 
 
 def _settings(path: Path | None) -> Config:
-    from assay.cli.main import config_path
+    from assay.cli.options import config_path
     from assay.config import load
 
     return load(config_path(path))
