@@ -251,6 +251,12 @@ class Judge(JudgeEndpoint):
     give_up_after: Duration = Field(
         3600.0, description="Age at which a turn that waits for the judge becomes `late`."
     )
+    conversation_idle: Duration = Field(
+        900.0, description="Quiet time after which a conversation is judged as a whole."
+    )
+    conversation_max_age: Duration = Field(
+        86_400.0, description="Longest time a conversation is gathered before it is judged."
+    )
     prompts: Path | None = Field(None, description="Folder of own prompts; they override by name.")
     cache: Size = Field(10**9, description="Most bytes of remembered answers in the data folder.")
 

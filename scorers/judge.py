@@ -39,6 +39,8 @@ ENGINE = "judge"
 VERSION = "1"
 """Of the way of asking and reading; the prompts have versions of their own."""
 CACHE_FILE = "judge-cache.sqlite"
+TURNS_ONLY = ("similarity",)
+"""Metrics without a form for conversations."""
 LATE = Verdict(outcome="late")
 
 Key = tuple[str, Subject, str]
@@ -54,6 +56,8 @@ class JudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Another model than `judge.model`."""
     samples: int = 0
     """Answers per score; 0: `judge.samples`."""
+    conversation: bool = False
+    """Judge whole conversations, turn by turn, in place of single turns."""
 
 
 class Question(msgspec.Struct, frozen=True, kw_only=True):
@@ -330,6 +334,8 @@ class Judge:
 
     def _question(self, metric: str, subject: Subject, options: JudgeOptions) -> Question:
         """Raises ConfigError for an unknown prompt, or one that answers another metric."""
+        if options.conversation and metric in TURNS_ONLY:
+            raise ConfigError([f"{metric}.options.conversation: allowed: false for {metric}"])
         name = options.prompt or metric
         try:
             prompt = self.library.find(name, subject)

@@ -13,7 +13,7 @@ import contextlib
 import logging
 import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 
 import msgspec
@@ -27,7 +27,7 @@ from assay.errors import AssayError, Permanent, Retryable, retrying
 from assay.health import Health, Heartbeat
 from assay.records import SCHEMA_VERSION, Turn, decode_turn, encode
 from assay.telemetry import Trouble, error_text
-from scorers.judge import ENGINE, LATE, Judge
+from scorers.judge import ENGINE, LATE, Judge, JudgeOptions
 from scorers.judging.budget import PARTITION
 from scorers.plan import Entry, Plan
 from scorers.scorer import Verdict
@@ -311,11 +311,22 @@ class JudgeWorker:
 
 def judge_part(plan: Plan, judge: Judge) -> Plan:
     """The judge's entries on turns, each with its model's name as engine."""
+    return named_part(plan, judge, lambda entry: not on_conversation(entry))
+
+
+def on_conversation(entry: Entry) -> bool:
+    """Whether an entry of the judge scores whole conversations."""
+    wanted = isinstance(entry.options, JudgeOptions) and entry.options.conversation
+    return wanted or entry.metric.subject == "conversation"
+
+
+def named_part(plan: Plan, judge: Judge, keep: Callable[[Entry], bool]) -> Plan:
+    """The judge's entries that `keep` holds true, named after their models."""
 
     def own(entries: Sequence[Entry]) -> tuple[Entry, ...]:
         mine = []
         for entry in entries:
-            if entry.engine == ENGINE and entry.metric.subject != "conversation":
+            if entry.engine == ENGINE and keep(entry):
                 named = Entry(entry.scorer, entry.metric, entry.ratio, entry.when, entry.options)
                 named.engine = judge.model_of(named)
                 mine.append(named)

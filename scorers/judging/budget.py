@@ -5,26 +5,26 @@ partition may spend usd_per_day / partitions in a UTC day, whoever owns it, and 
 with its offsets. Callers say which partition they work for by `PARTITION`.
 
 Spreading. `ratio` is the share of turns that the money left can pay for: money left by cost per
-turn, by the turns expected until midnight. It comes from the grid 2^(-k/4) and is at least 1/1000,
-so that every turn keeps a known, positive probability and no hour is a hole.
+turn, by the turns expected until midnight. It comes from the grid of `assay.sampling`, so that
+every turn keeps a known, positive probability and no hour is a hole.
 """
 
 from __future__ import annotations
 
 import asyncio
-import math
 import time
+from bisect import bisect_right
 from collections.abc import Callable
 from contextvars import ContextVar
 
 import msgspec
 
 from assay.config import JudgeBudget
+from assay.sampling import GRID
 from scorers.judging.faults import OverBudget
 
 PARTITION: ContextVar[int] = ContextVar("partition", default=0)
 DAY = 86_400
-LEAST_RATIO = 0.001
 REVIEW = 60.0
 """Seconds between two looks at the ratio."""
 MARGIN = 0.9
@@ -161,11 +161,8 @@ class Reservation(msgspec.Struct, frozen=True):
 
 
 def grid(ratio: float) -> float:
-    """The largest 2^(-k/4) that is not above `ratio`, from 1/1000 to 1."""
-    if ratio >= 1.0:
-        return 1.0
-    steps = math.ceil(-4.0 * math.log2(max(ratio, LEAST_RATIO)) - 1e-9)
-    return float(max(2.0 ** (-steps / 4.0), LEAST_RATIO))
+    """The largest ratio of the grid that is not above `ratio`; never less than its least one."""
+    return GRID[max(bisect_right(GRID, ratio + 1e-12) - 1, 0)]
 
 
 def _affordable(spending: Spending, limit: float, now: float) -> float:
