@@ -267,3 +267,11 @@ def test_tools_offered_to_the_model_are_read_in_every_shape():
 def _turns(library, scenario):
     turns = dialects.read(*ALL[library, scenario]).turns
     return sorted(turns, key=lambda turn: turn.started_at)
+
+
+def test_only_retrieval_gives_documents():
+    """Tool results, orders and plain prompts are no documents."""
+    for library, scenario in ALL:
+        if "rag" not in scenario and not scenario.startswith("error"):
+            for turn in _turns(library, scenario):
+                assert turn.documents == (), (library, scenario)

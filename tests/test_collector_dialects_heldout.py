@@ -1211,3 +1211,14 @@ def test_agents_that_hand_over_are_one_turn():
     turn = one([root, triage, first, orders, second])
     exchange(turn)
     assert turn.operation == "triage"
+
+
+def test_context_in_a_system_prompt_is_found_under_its_heading():
+    """Paragraphs after `Context:`; a system prompt without such a line has none."""
+    held = "Answer from the context.\nContext:\nOrders ship in two days.\n\nReturns take a week."
+    turn = one([chat([("system", held), ("user", Q)], A)])
+    assert [d.content for d in turn.documents] == [
+        "Orders ship in two days.",
+        "Returns take a week.",
+    ]
+    assert one([chat([("system", "Use the context: be brief."), ("user", Q)], A)]).documents == ()

@@ -1,7 +1,8 @@
 """Spans recorded in memory from real libraries with stand-in models, beside the OTLP captures.
 
-llama-index-core and smolagents through OpenInference, pydantic-ai 0.8.1 and semantic-kernel by
-themselves, the last with its content on log records.
+llama-index-core and smolagents through OpenInference, LangChain through OpenLLMetry 0.40 and
+through Langfuse's callback, pydantic-ai 0.8.1 and semantic-kernel by themselves, the last with its
+content on log records.
 """
 
 import gzip
@@ -72,6 +73,10 @@ def _turn(name):
         ("pydantic-ai 0.8 history", "How bright?", "Yes.", "Be brief."),
         ("smolagents tool", ORDER, SHIPPED, None),
         ("semantic-kernel tool", ORDER, SHIPPED, "Be brief."),
+        ("langchain openllmetry 0.40 rag", SHIP, "In two days.", "Be brief."),
+        ("langchain openllmetry 0.40 tool", ORDER, SHIPPED, "Be brief."),
+        ("langchain langfuse rag", SHIP, "In two days.", "Be brief."),
+        ("langchain langfuse tool", ORDER, SHIPPED, "Be brief."),
     ],
 )
 def test_the_exchange_is_read(name, query, response, system):
@@ -88,6 +93,8 @@ def test_the_exchange_is_read(name, query, response, system):
         ("pydantic-ai 0.8 tool", "get_order_status"),
         ("smolagents tool", "get_order_status"),
         ("semantic-kernel tool", "Shop-get_order_status"),
+        ("langchain openllmetry 0.40 tool", "get_order_status"),
+        ("langchain langfuse tool", "get_order_status"),
     ],
 )
 def test_the_tool_call_is_read_once(name, tool):
@@ -103,6 +110,14 @@ def test_nested_retrievals_give_each_document_once():
         (document,) = _turn(name).documents
         assert (document.title, document.content) == ("Orders", "Orders ship in two days.")
         assert document.score == 1.0
+
+
+def test_documents_stand_in_a_retriever_or_in_what_a_chain_was_given():
+    """Langfuse has a retriever; OpenLLMetry 0.40 only the step that joins the documents."""
+    for name in ("langchain openllmetry 0.40 rag", "langchain langfuse rag"):
+        (document,) = _turn(name).documents
+        assert (document.id, document.title) == ("d1", "Orders")
+        assert document.content == "Orders ship in two days."
 
 
 def test_history_and_tokens():

@@ -31,6 +31,7 @@ _LISTS = (
     "items",
     "records",
     "retrieved_documents",
+    "inputs",
     "outputs",
     "output",
     "data",
@@ -205,6 +206,10 @@ _TAGGED = re.compile(
     re.DOTALL | re.IGNORECASE,
 )
 _TAG_ID = re.compile(r"\b(?:id|index|name|source)\s*=\s*[\"']?(?P<id>[^\"'\s>]+)")
+_CONTEXT = re.compile(
+    r"(?:^|\n)(?:#+ *|\*\*)?(?:Context|Documents|Sources|Knowledge base)(?:\*\*)?:\**[ \t]*\n",
+    re.IGNORECASE,
+)
 _HEADING = re.compile(
     r"(?:^|\n)[^\n]{0,120}?\b(?:context|documents?|sources?|passages?|information)\b"
     r"[^\n:]{0,40}:[ \t]*\n?",
@@ -271,3 +276,14 @@ def documents_in(prompt: str) -> list[Document]:
     heading = _HEADING.search(context)
     body = context[heading.end() :].strip() if heading else context.strip() if marked else ""
     return [Document(content=body)] if body and (last or marked) else []
+
+
+def context_in(system: str) -> list[Document]:
+    """The context after a heading of its own in a system prompt: labelled or tagged passages, else
+    its paragraphs."""
+    heading = _CONTEXT.search(system)
+    if heading is None:
+        return []
+    body = system[heading.end() :]
+    paragraphs = [part.strip() for part in body.split("\n\n")]
+    return documents_in(f"Context:\n{body}") or [Document(content=p) for p in paragraphs if p]

@@ -42,6 +42,8 @@ def taken(value: Any, step: Step, layout: str) -> None:
         step.said_in = asked(value)
         if step.said_in:
             step.mark(layout)
+        elif step.kind == "chain" and looks_retrieved(value):
+            step.documents = step.documents or documents(value)
 
 
 def given(value: Any, step: Step, layout: str) -> None:

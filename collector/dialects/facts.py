@@ -41,6 +41,11 @@ def _provider(value: Any) -> str | None:
     return named.lower().partition(".chat")[0].removesuffix(".embedding")
 
 
+def _model(value: Any) -> str | None:
+    named = plain(value)
+    return None if named in ("unknown", "None") else named
+
+
 def _as_is(value: Any) -> Any:
     return value
 
@@ -54,8 +59,8 @@ _TABLES: tuple[tuple[str, Callable[[Any], Any], tuple[str, ...]], ...] = (
     ("agent", plain, spelt.AGENT),
     ("prompt", plain, spelt.PROMPT),
     ("prompt_version", plain, spelt.PROMPT_VERSION),
-    ("model", plain, spelt.MODEL),
-    ("response_model", plain, spelt.RESPONSE_MODEL),
+    ("model", _model, spelt.MODEL),
+    ("response_model", _model, spelt.RESPONSE_MODEL),
     ("provider", _provider, spelt.PROVIDER),
     ("input_tokens", count, spelt.INPUT_TOKENS),
     ("output_tokens", count, spelt.OUTPUT_TOKENS),

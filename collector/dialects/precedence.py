@@ -14,13 +14,14 @@ The response is the last assistant message, or the named answer, of the topmost 
 last model call, else of that call, else of a tool by which agents say their final answer.
 
 The documents are those of retrievers (of the last reranker, where there is one), else those that a
-tool returned, else those in the first model call's prompt.
+tool returned or a chain was given, else those in the first model call's prompt.
 """
 
 from __future__ import annotations
 
 from assay.records import Document
 from collector.dialects.documents import (
+    context_in,
     documents,
     documents_in,
     joined,
@@ -131,6 +132,8 @@ def context(segment: Segment) -> list[Document]:
         for step in segment.steps:
             if step.kind == "tool" and looks_retrieved(step.result):
                 ranked += documents(step.result)
+    if not ranked:
+        ranked = next((s.documents for s in segment.steps if s.kind == "chain" and s.documents), [])
     if not ranked or any(not document.content for document in ranked):
         told = _told_documents(segment)
         ranked = joined(ranked, told) if ranked else told
@@ -150,4 +153,7 @@ def _told_documents(segment: Segment) -> list[Document]:
                 return documents_in(context) or [
                     Document(content=part) for part in context.split("\n") if part.strip()
                 ]
+        texts = [call.system] if call.system else []
+        texts += [said.text for said in call.said_in if said.role == "system" and said.text]
+        return next((found for text in texts if (found := context_in(text))), [])
     return []
