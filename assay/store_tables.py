@@ -25,6 +25,7 @@ FLAG, DATE = DataType.bool(), DataType.date32()
 TIME = DataType.timestamp("us", tz="UTC")
 
 Row = tuple[TurnScores, Score]
+"""A row of `scores`, before it is one."""
 _json = msgspec.json.Encoder().encode
 
 
@@ -32,6 +33,8 @@ class Column(NamedTuple):
     name: str
     type: DataType
     of: Callable[[Any], Any]
+    shared: bool = False
+    """`of` reads the first of the row's two records, which is the same for several rows."""
 
 
 class TableSpec(NamedTuple):
@@ -45,8 +48,28 @@ class TableSpec(NamedTuple):
         return Schema([Field(c.name, c.type, nullable=True) for c in self.columns])
 
     def arrow(self, rows: Sequence[Any]) -> Table:
-        """`rows` as a table."""
-        return Table.from_pydict({c.name: _array(c.type, map(c.of, rows)) for c in self.columns})
+        """`rows` as a table: one record each, or a pair where there are shared columns."""
+        if not any(column.shared for column in self.columns):
+            return Table.from_pydict(
+                {c.name: _array(c.type, map(c.of, rows)) for c in self.columns}
+            )
+        # What several rows share is turned into an array once, and then repeated by index.
+        heads: list[Any] = []
+        index: list[int] = []
+        for head, _ in rows:
+            if not heads or head is not heads[-1]:
+                heads.append(head)
+            index.append(len(heads) - 1)
+        own = [entry for _, entry in rows]
+        repeated = Array(index, type=DataType.uint32())
+        return Table.from_pydict(
+            {
+                c.name: _array(c.type, map(c.of, heads)).take(repeated)
+                if c.shared
+                else _array(c.type, map(c.of, own))
+                for c in self.columns
+            }
+        )
 
 
 def _array(of_type: DataType, values: Iterable[Any]) -> Array:
@@ -123,26 +146,14 @@ TURNS = TableSpec(
 )
 
 
-def _of_turn(of: Callable[[TurnScores], Any]) -> Callable[[Row], Any]:
-    return lambda row: of(row[0])
-
-
-def _of_entry(of: Callable[[Score], Any]) -> Callable[[Row], Any]:
-    return lambda row: of(row[1])
-
-
 def _identity(of_type: DataType, *names: str) -> list[Column]:
-    return [Column(name, of_type, _of_turn(attrgetter(name))) for name in names]
-
-
-def _entry(of_type: DataType, *names: str) -> list[Column]:
-    return [Column(name, of_type, _of_entry(attrgetter(name))) for name in names]
+    return [Column(name, of_type, attrgetter(name), shared=True) for name in names]
 
 
 def _usage(of_type: DataType, *names: str) -> list[Column]:
-    def of(name: str) -> Callable[[Row], Any]:
+    def of(name: str) -> Callable[[Score], Any]:
         read = attrgetter(name)
-        return lambda row: None if row[1].judge_usage is None else read(row[1].judge_usage)
+        return lambda entry: None if entry.judge_usage is None else read(entry.judge_usage)
 
     return [Column(f"judge_{name}", of_type, of(name)) for name in names]
 
@@ -150,30 +161,33 @@ def _usage(of_type: DataType, *names: str) -> list[Column]:
 SCORES = TableSpec(
     "scores",
     (
-        Column("date", DATE, _of_turn(lambda t: event_day(t.event_time, t.arrived_at))),
-        *_entry(TEXT, "score_id"),
+        Column("date", DATE, lambda t: event_day(t.event_time, t.arrived_at), shared=True),
+        *_plain("", TEXT, "score_id"),
         *_identity(TEXT, "subject_id", "turn_id", "trace_id", "span_id", "response_id"),
         *_identity(TEXT, "conversation_id", "app", "environment", "version", "operation"),
         *_identity(TEXT, "prompt_version", "model", "provider", "language"),
-        Column("labels", TEXT, _of_turn(_text("labels"))),
+        Column("labels", TEXT, _text("labels"), shared=True),
         *_identity(TEXT, "stratum"),
         *_identity(REAL, "inclusion_probability"),
         *_identity(WHOLE, "revision"),
         *_identity(TEXT, "group", "run"),
-        *(Column(n, TIME, _of_turn(_time(n))) for n in ("event_time", "arrived_at", "scored_at")),
-        *_entry(TEXT, "metric", "engine", "subject", "kind", "outcome", "outcome_reason"),
-        *_entry(REAL, "value"),
-        *_entry(TEXT, "label"),
-        *_entry(FLAG, "passed"),
-        *_entry(REAL, "threshold"),
-        *_entry(TEXT, "direction", "reason"),
-        *_entry(REAL, "confidence"),
-        Column("details", TEXT, _of_entry(_text("details"))),
-        *_entry(REAL, "weight"),
-        *_entry(TEXT, "scorer_version", "prompt_digest"),
+        *(
+            Column(name, TIME, _time(name), shared=True)
+            for name in ("event_time", "arrived_at", "scored_at")
+        ),
+        *_plain("", TEXT, "metric", "engine", "subject", "kind", "outcome", "outcome_reason"),
+        *_plain("", REAL, "value"),
+        *_plain("", TEXT, "label"),
+        *_plain("", FLAG, "passed"),
+        *_plain("", REAL, "threshold"),
+        *_plain("", TEXT, "direction", "reason"),
+        *_plain("", REAL, "confidence"),
+        Column("details", TEXT, _text("details")),
+        *_plain("", REAL, "weight"),
+        *_plain("", TEXT, "scorer_version", "prompt_digest"),
         *_usage(WHOLE, "input_tokens", "output_tokens", "cached_tokens", "calls"),
         *_usage(REAL, "cost"),
-        *_entry(REAL, "judge_latency"),
+        *_plain("", REAL, "judge_latency"),
     ),
     ("turn_id", "trace_id", "app", "environment", "metric", "engine", "outcome", "scored_at"),
 )
