@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from collector.dialects.step import Step
 from collector.dialects.tools import definitions
 from collector.dialects.values import REDACTED, decoded, dumped, plain
 
+_ID = re.compile(r'\s*\{\s*"id"\s*:\s*"([^"\\]{1,200})"')
 _SYSTEM = ("instructions", "system", "system_instruction", "systemInstruction", "system_prompt")
 
 
@@ -48,6 +50,11 @@ def taken(value: Any, step: Step, layout: str) -> None:
 
 def given(value: Any, step: Step, layout: str) -> None:
     """What a span of any kind gave back."""
+    if layout == "openinference" and step.said_out and step.finish and _counted(step):
+        # All but the response's id stands in flattened keys: the whole need not be parsed.
+        named = _ID.match(value) if type(value) is str else None
+        step.response_id = step.response_id or (named[1] if named else None)
+        return
     value = decoded(value)
     if _absent(value):
         return
@@ -70,6 +77,10 @@ def given(value: Any, step: Step, layout: str) -> None:
             step.mark(layout)
         elif value not in ({}, []):
             step.rest = dumped(value)
+
+
+def _counted(step: Step) -> bool:
+    return step.kind == "model" and step.input_tokens is not None
 
 
 def _absent(value: Any) -> bool:
