@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from assay.records import Turn
 from collector import dialects
 from collector.dialects import documents as docs
-from collector.dialects import finish, messages, parts, speech, tools, values
+from collector.dialects import finish, messages, parts, speech, stuffed, tools, values
 from collector.dialects.spellings import CONVERSATION, KIND_KEYS, KINDS
 from collector.spans import Event, Log, Span
 
@@ -450,7 +450,7 @@ def test_sections_of_a_marked_prompt():
     reply = "[[ ## reasoning ## ]]\nSo.\n\n[[ ## answer ## ]]\nThus.\n\n[[ ## completed ## ]]"
     assert speech.unmarked(prompt, asked=True) == "Why?"
     assert speech.unmarked(reply, asked=False) == "Thus."
-    assert [found.content for found in docs.documents_in(prompt)] == ["A."]
+    assert [found.content for found in stuffed.documents_in(prompt)] == ["A."]
 
 
 def test_decorated_arguments_are_unwrapped():
@@ -625,6 +625,6 @@ def test_no_shape_raises(value):
 @given(st.text())
 def test_no_prompt_raises(text):
     """Whatever a prompt holds, a question in it is a part of it."""
-    found = docs.question_in(text)
+    found = stuffed.question_in(text)
     assert found is None or found in text
-    docs.documents_in(text)
+    stuffed.documents_in(text)

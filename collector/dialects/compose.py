@@ -143,13 +143,9 @@ def _definitions(steps: list[Step], segment: Segment) -> tuple[Any, ...]:
 
 def _usage(segment: Segment) -> Usage:
     """Each model call's tokens once."""
-    counted = [
-        s for s in segment.calls if s.input_tokens is not None or s.output_tokens is not None
-    ]
+    counted = [step for step in segment.calls if _spent(step)]
     if not counted:
-        counted = [
-            s for s in segment.tops if s.input_tokens is not None or s.output_tokens is not None
-        ][:1]
+        counted = [step for step in segment.tops if _spent(step)][:1]
     costs = [step for step in segment.calls if step.cost is not None] or segment.tops[:1]
     return Usage(
         input_tokens=_sum(counted, "input_tokens"),

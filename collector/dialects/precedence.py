@@ -20,17 +20,11 @@ tool returned or a chain was given, else those in the first model call's prompt.
 from __future__ import annotations
 
 from assay.records import Document
-from collector.dialects.documents import (
-    context_in,
-    documents,
-    documents_in,
-    joined,
-    looks_retrieved,
-    question_in,
-)
+from collector.dialects.documents import documents, joined, looks_retrieved
 from collector.dialects.segment import Segment
 from collector.dialects.speech import unmarked
 from collector.dialects.step import Step
+from collector.dialects.stuffed import context_in, documents_in, question_in
 from collector.dialects.toolcalls import FINAL
 from collector.dialects.values import dumped
 
