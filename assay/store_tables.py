@@ -7,12 +7,13 @@ added at the end; existing rows have none in it.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from operator import attrgetter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from operator import attrgetter, itemgetter
 from typing import Any, NamedTuple
 
 import msgspec
 from arro3.core import Array, DataType, Field, Schema, Table
+from msgspec.structs import astuple
 
 from assay.records import Score, TurnScores
 
@@ -26,15 +27,18 @@ TIME = DataType.timestamp("us", tz="UTC")
 
 Row = tuple[TurnScores, Score]
 """A row of `scores`, before it is one."""
+Fields = Mapping[str, Sequence[Any]]
+"""Of several records, by a field's name its value in each."""
 _json = msgspec.json.Encoder().encode
 
 
 class Column(NamedTuple):
     name: str
     type: DataType
-    of: Callable[[Any], Any]
+    of: Callable[[Fields], Iterable[Any]]
+    """The column's values."""
     shared: bool = False
-    """`of` reads the first of the row's two records, which is the same for several rows."""
+    """It is of the first of the row's two records, which is the same for several rows."""
 
 
 class TableSpec(NamedTuple):
@@ -50,9 +54,7 @@ class TableSpec(NamedTuple):
     def arrow(self, rows: Sequence[Any]) -> Table:
         """`rows` as a table: one record each, or a pair where there are shared columns."""
         if not any(column.shared for column in self.columns):
-            return Table.from_pydict(
-                {c.name: _array(c.type, map(c.of, rows)) for c in self.columns}
-            )
+            return Table.from_pydict(_arrays(self.columns, rows))
         # What several rows share is turned into an array once, and then repeated by index.
         heads: list[Any] = []
         index: list[int] = []
@@ -60,16 +62,20 @@ class TableSpec(NamedTuple):
             if not heads or head is not heads[-1]:
                 heads.append(head)
             index.append(len(heads) - 1)
-        own = [entry for _, entry in rows]
         repeated = Array(index, type=DataType.uint32())
-        return Table.from_pydict(
-            {
-                c.name: _array(c.type, map(c.of, heads)).take(repeated)
-                if c.shared
-                else _array(c.type, map(c.of, own))
-                for c in self.columns
-            }
-        )
+        arrays = _arrays([c for c in self.columns if not c.shared], [entry for _, entry in rows])
+        shared = _arrays([c for c in self.columns if c.shared], heads)
+        arrays |= {name: array.take(repeated) for name, array in shared.items()}
+        return Table.from_pydict({c.name: arrays[c.name] for c in self.columns})
+
+
+def _arrays(columns: Iterable[Column], records: Sequence[Any]) -> dict[str, Any]:
+    """The columns by name. All records are of one type."""
+    if not records:
+        return {c.name: _array(c.type, ()) for c in columns}
+    names = records[0].__struct_fields__
+    fields = dict(zip(names, zip(*map(astuple, records), strict=True), strict=True))
+    return {c.name: _array(c.type, c.of(fields)) for c in columns}
 
 
 def _array(of_type: DataType, values: Iterable[Any]) -> Array:
@@ -80,23 +86,27 @@ def _array(of_type: DataType, values: Iterable[Any]) -> Array:
     return Array(list(values), type=of_type)
 
 
-def _time(field: str) -> Callable[[Any], int | None]:
+def _time(field: str) -> Callable[[Fields], Iterable[int | None]]:
     """Nanoseconds to microseconds; none where the time is not known."""
-    read = attrgetter(field)
-    return lambda row: read(row) // 1000 or None
+    return lambda fields: (value // 1000 or None for value in fields[field])
 
 
-def _text(field: str) -> Callable[[Any], str | None]:
+def _text(field: str) -> Callable[[Fields], Iterable[str | None]]:
     """A nested value as JSON text; none where it is absent or empty."""
-    read = attrgetter(field)
+    return lambda fields: (
+        None if value is None or value == () or value == {} else _json(value).decode()
+        for value in fields[field]
+    )
 
-    def of(row: Any) -> str | None:
-        value = read(row)
-        if value is None or value == () or value == {}:
-            return None
-        return _json(value).decode()
 
-    return of
+def _part(field: str, name: str) -> Callable[[Fields], Iterable[Any]]:
+    """A field of the record in `field`; none where there is no such record."""
+    read = attrgetter(name)
+    return lambda fields: (None if part is None else read(part) for part in fields[field])
+
+
+def _date(field: str) -> Callable[[Fields], Iterable[int]]:
+    return lambda fields: map(event_day, fields[field], fields["arrived_at"])
 
 
 def event_day(event: int, arrived: int) -> int:
@@ -107,19 +117,19 @@ def event_day(event: int, arrived: int) -> int:
     return max(0, event) // DAY
 
 
-def _plain(prefix: str, of_type: DataType, *names: str) -> list[Column]:
-    return [Column(name, of_type, attrgetter(prefix + name)) for name in names]
+def _plain(of_type: DataType, *names: str, shared: bool = False) -> list[Column]:
+    return [Column(name, of_type, itemgetter(name), shared) for name in names]
 
 
 TURNS = TableSpec(
     "turns",
     (
-        Column("date", DATE, lambda turn: event_day(turn.ended_at, turn.arrived_at)),
-        *_plain("", TEXT, "turn_id", "trace_id", "span_id", "response_id"),
-        *_plain("", TEXT, "conversation_id", "user_id"),
-        *_plain("", WHOLE, "ordinal"),
-        *_plain("", TEXT, "app", "environment", "version", "operation", "prompt_version"),
-        *_plain("", TEXT, "model", "provider", "language", "query", "response", "system"),
+        Column("date", DATE, _date("ended_at")),
+        *_plain(TEXT, "turn_id", "trace_id", "span_id", "response_id"),
+        *_plain(TEXT, "conversation_id", "user_id"),
+        *_plain(WHOLE, "ordinal"),
+        *_plain(TEXT, "app", "environment", "version", "operation", "prompt_version"),
+        *_plain(TEXT, "model", "provider", "language", "query", "response", "system"),
         Column("messages", TEXT, _text("messages")),
         Column("documents", TEXT, _text("documents")),
         Column("tool_definitions", TEXT, _text("tool_definitions")),
@@ -127,42 +137,37 @@ TURNS = TableSpec(
         Column("response_format", TEXT, _text("response_format")),
         Column("ground_truth", TEXT, _text("ground_truth")),
         Column("reference_tool_calls", TEXT, _text("reference_tool_calls")),
-        *_plain("", TEXT, "baseline_response"),
+        *_plain(TEXT, "baseline_response"),
         Column("feedback", TEXT, _text("feedback")),
-        *_plain("usage.", WHOLE, "input_tokens", "output_tokens", "cached_tokens"),
-        *_plain("usage.", REAL, "cost"),
+        *(
+            Column(name, WHOLE, _part("usage", name))
+            for name in ("input_tokens", "output_tokens", "cached_tokens")
+        ),
+        Column("cost", REAL, _part("usage", "cost")),
         Column("started_at", TIME, _time("started_at")),
         Column("ended_at", TIME, _time("ended_at")),
         Column("arrived_at", TIME, _time("arrived_at")),
-        *_plain("", REAL, "time_to_first_token"),
-        *_plain("", TEXT, "finish_reason", "error"),
+        *_plain(REAL, "time_to_first_token"),
+        *_plain(TEXT, "finish_reason", "error"),
         Column("labels", TEXT, _text("labels")),
-        *_plain("", TEXT, "dialect"),
-        *_plain("", FLAG, "orphan", "truncated"),
-        *_plain("", REAL, "draw", "inclusion_probability"),
-        *_plain("", TEXT, "stratum"),
+        *_plain(TEXT, "dialect"),
+        *_plain(FLAG, "orphan", "truncated"),
+        *_plain(REAL, "draw", "inclusion_probability"),
+        *_plain(TEXT, "stratum"),
     ),
     ("turn_id", "trace_id", "conversation_id", "app", "environment", "ended_at", "arrived_at"),
 )
 
 
 def _identity(of_type: DataType, *names: str) -> list[Column]:
-    return [Column(name, of_type, attrgetter(name), shared=True) for name in names]
-
-
-def _usage(of_type: DataType, *names: str) -> list[Column]:
-    def of(name: str) -> Callable[[Score], Any]:
-        read = attrgetter(name)
-        return lambda entry: None if entry.judge_usage is None else read(entry.judge_usage)
-
-    return [Column(f"judge_{name}", of_type, of(name)) for name in names]
+    return _plain(of_type, *names, shared=True)
 
 
 SCORES = TableSpec(
     "scores",
     (
-        Column("date", DATE, lambda t: event_day(t.event_time, t.arrived_at), shared=True),
-        *_plain("", TEXT, "score_id"),
+        Column("date", DATE, _date("event_time"), shared=True),
+        *_plain(TEXT, "score_id"),
         *_identity(TEXT, "subject_id", "turn_id", "trace_id", "span_id", "response_id"),
         *_identity(TEXT, "conversation_id", "app", "environment", "version", "operation"),
         *_identity(TEXT, "prompt_version", "model", "provider", "language"),
@@ -175,19 +180,22 @@ SCORES = TableSpec(
             Column(name, TIME, _time(name), shared=True)
             for name in ("event_time", "arrived_at", "scored_at")
         ),
-        *_plain("", TEXT, "metric", "engine", "subject", "kind", "outcome", "outcome_reason"),
-        *_plain("", REAL, "value"),
-        *_plain("", TEXT, "label"),
-        *_plain("", FLAG, "passed"),
-        *_plain("", REAL, "threshold"),
-        *_plain("", TEXT, "direction", "reason"),
-        *_plain("", REAL, "confidence"),
+        *_plain(TEXT, "metric", "engine", "subject", "kind", "outcome", "outcome_reason"),
+        *_plain(REAL, "value"),
+        *_plain(TEXT, "label"),
+        *_plain(FLAG, "passed"),
+        *_plain(REAL, "threshold"),
+        *_plain(TEXT, "direction", "reason"),
+        *_plain(REAL, "confidence"),
         Column("details", TEXT, _text("details")),
-        *_plain("", REAL, "weight"),
-        *_plain("", TEXT, "scorer_version", "prompt_digest"),
-        *_usage(WHOLE, "input_tokens", "output_tokens", "cached_tokens", "calls"),
-        *_usage(REAL, "cost"),
-        *_plain("", REAL, "judge_latency"),
+        *_plain(REAL, "weight"),
+        *_plain(TEXT, "scorer_version", "prompt_digest"),
+        *(
+            Column(f"judge_{name}", WHOLE, _part("judge_usage", name))
+            for name in ("input_tokens", "output_tokens", "cached_tokens", "calls")
+        ),
+        Column("judge_cost", REAL, _part("judge_usage", "cost")),
+        *_plain(REAL, "judge_latency"),
     ),
     ("turn_id", "trace_id", "app", "environment", "metric", "engine", "outcome", "scored_at"),
 )

@@ -17,6 +17,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import msgspec
+from arro3.core import RecordBatch, Table
 from prometheus_client import CollectorRegistry
 
 from assay import series
@@ -25,7 +26,7 @@ from assay.bus.contract import Bus, Consumer, Outgoing, Position, Record, StateC
 from assay.bus.dead_letter import dead_letter
 from assay.errors import AssayError
 from assay.records import TurnScores, decode_turn, decode_turn_scores
-from assay.store import Source, Store
+from assay.store import TABLES, Source, Store
 from assay.telemetry import Trouble
 from exporters.stage import Stage, StageSeries, later_schema
 
@@ -35,8 +36,10 @@ MAX_ROWS = 50_000
 """Rows that one commit may hold."""
 MAX_BYTES = 64 * 2**20
 """Bytes of records that one commit may hold."""
-SLICE = 50
-"""Records between which other work of the process gets its turn."""
+SLICE = {"turns": 250, "scores": 2000}
+"""Rows that become columns together: enough to be quick, few enough to hold nobody up."""
+HOLD = 0.005
+"""Longest time for which the event loop is held, seconds."""
 MAINTENANCE = 600.0
 """Seconds between compactions."""
 STREAM = "stream"
@@ -44,12 +47,35 @@ _TABLE = {topics.TURNS: "turns", topics.SCORES: "scores"}
 
 
 class _Pending:
-    """Rows of one partition of one topic, with the offsets that they came from."""
+    """Rows of one partition of one topic, with the offsets that they came from.
 
-    def __init__(self) -> None:
+    They become columns before the commit: columns take a fraction of the memory of records, and so
+    many records that live on would keep the garbage collector busy.
+    """
+
+    def __init__(self, table: str) -> None:
+        self.table = table
         self.offsets: list[int] = []
-        self.rows: list[Any] = []
         self.next_offset = 0
+        self._slice = SLICE[table]
+        self._batches: list[RecordBatch] = []
+        self._fresh: list[Any] = []
+
+    def add(self, offset: int, rows: list[Any]) -> None:
+        self.offsets += [offset] * len(rows)
+        self._fresh += rows
+        if len(self._fresh) >= self._slice:
+            self._to_columns()
+
+    def rows(self) -> Table:
+        """All rows; there must be one."""
+        if self._fresh:
+            self._to_columns()
+        return Table.from_batches(self._batches)
+
+    def _to_columns(self) -> None:
+        self._batches += TABLES[self.table].arrow(self._fresh).to_batches()
+        self._fresh = []
 
 
 class StoreSink(Stage):
@@ -97,10 +123,15 @@ class StoreSink(Stage):
 
     async def _take_in(self, records: Sequence[Record]) -> None:
         self._since = min(self._since, time.monotonic())
-        for index, record in enumerate(records):
-            if index % SLICE == SLICE - 1:
+        breath = time.monotonic()
+        for record in records:
+            if time.monotonic() - breath > HOLD:
                 await asyncio.sleep(0)
-            pending = self._pending.setdefault((record.topic, record.partition), _Pending())
+                breath = time.monotonic()
+            place = record.topic, record.partition
+            pending = self._pending.get(place)
+            if pending is None:
+                pending = self._pending[place] = _Pending(_TABLE[record.topic])
             pending.next_offset = record.offset + 1
             self._done.append(Position(*record[:3]))
             self._bytes += len(record.value)
@@ -112,8 +143,7 @@ class StoreSink(Stage):
             except (msgspec.MsgspecError, UnicodeDecodeError):
                 self._refuse(record, "unreadable")
                 continue
-            pending.rows += rows
-            pending.offsets += [record.offset] * len(rows)
+            pending.add(record.offset, rows)
             self._count += len(rows)
 
     def _due(self) -> float:
@@ -129,11 +159,13 @@ class StoreSink(Stage):
             await consumer.commit(state=names)
             self._unnamed.clear()
         for topic, table in _TABLE.items():
-            sources = [
-                Source(self._source(topic, partition), p.offsets, p.rows, p.next_offset)
-                for (name, partition), p in self._pending.items()
-                if name == topic and p.rows
-            ]
+            sources = []
+            for (name, partition), pending in self._pending.items():
+                if name == topic and pending.offsets:
+                    rows = pending.rows()
+                    await asyncio.sleep(0)
+                    place = self._source(topic, partition)
+                    sources.append(Source(place, pending.offsets, rows, pending.next_offset))
             if sources:
                 appended = await self._store.append(table, sources)
                 self._rows.labels(table).inc(appended.rows)
