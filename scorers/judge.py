@@ -14,21 +14,26 @@ import msgspec
 
 from assay.catalogue import HARMS, METRICS, forms
 from assay.config import Config
-from assay.errors import ConfigError, Permanent, Retryable
-from assay.metric import SHARE, YES_NO, Metric
+from assay.errors import ConfigError
+from assay.metric import Metric
 from assay.records import Subject, Turn
-from scorers.judging import claims
-from scorers.judging.asking import SAFETY, Asker, Evidence, Found, Tally, failure
+from scorers.judging.asking import Asker, Evidence, Found, failure
 from scorers.judging.budget import Budget
 from scorers.judging.bundle import Bundle, share_of
 from scorers.judging.client import JudgeClient
 from scorers.judging.composite import worst_of
-from scorers.judging.consensus import pair_verdict, verdict_of
-from scorers.judging.evidence import evidence_of, numbered
+from scorers.judging.consensus import verdict_of
+from scorers.judging.evidence import evidence_of
 from scorers.judging.library import Library, load_library
 from scorers.judging.prompt import Prompt
+from scorers.judging.question import (
+    Question,
+    Questioner,
+    contract_of,
+    cut_details,
+    lacking_input,
+)
 from scorers.judging.reader import Reading, Unreadable
-from scorers.judging.tokens import count_tokens, tokens_of
 from scorers.judging.versions import ARCHIVE, Archive
 from scorers.plan import Entry
 from scorers.scorer import Function, Scorer, Verdict, skipped
@@ -60,16 +65,6 @@ class JudgeOptions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     """Judge whole conversations, turn by turn, in place of single turns."""
 
 
-class Question(msgspec.Struct, frozen=True, kw_only=True):
-    """A metric with all that asking it needs."""
-
-    metric: str
-    subject: Subject
-    prompt: Prompt
-    model: str
-    samples: int
-
-
 class Judge:
     """Turns in, verdicts out, through one client. Keeps nothing of a turn."""
 
@@ -77,7 +72,7 @@ class Judge:
         self.client = client
         self.library = library
         self._settings = client.settings
-        self._asker = Asker(client)
+        self._questioner = Questioner(Asker(client), library)
         self._questions: dict[Function, Question] = {}
         self._bundles: dict[tuple[str, ...], Bundle] = {}
 
@@ -91,8 +86,9 @@ class Judge:
         for prompt in self.library:
             if prompt.file.family == "part" or prompt.metric != prompt.name:
                 continue
-            known = [m for m in _contracts(prompt.name) if m.subject == prompt.subject]
-            metric = known[0] if known else _contract_of(prompt)
+            forms_of = forms(prompt.name) if prompt.name in METRICS else ()
+            known = [form for form in forms_of if form.subject == prompt.subject]
+            metric = known[0] if known else contract_of(prompt)
             found[metric.name, metric.subject, ENGINE] = self._scorer(metric, prompt.file.version)
         safety = METRICS["content_safety"]
         found[safety.name, safety.subject, ENGINE] = self._scorer(safety, VERSION)
@@ -131,16 +127,14 @@ class Judge:
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(patience):
                 await _gather(work)
-        for index in single:
-            results.setdefault(index, LATE)
-        for index in composites:
-            parts = {
-                entry.metric.name: results[position]
-                for position, entry in enumerate(entries)
-                if entry.metric.name in HARMS and entry.metric.subject == "response"
-            }
-            results[index] = await self._content_safety(turn, parts)
-        return [results[index] for index in range(len(entries))]
+                for index in composites:
+                    parts = {
+                        entry.metric.name: results[position]
+                        for position, entry in enumerate(entries)
+                        if entry.metric.name in HARMS and entry.metric.subject == "response"
+                    }
+                    results[index] = await self._content_safety(turn, parts)
+        return [results.get(index, LATE) for index in range(len(entries))]
 
     async def _single(
         self, turn: Turn, entry: Entry, index: int, results: dict[int, Verdict]
@@ -176,8 +170,8 @@ class Judge:
         wanted = list(dict.fromkeys(i for q in group.values() for i in q.prompt.inputs))
         evidence = evidence_of(turn, wanted)
         for index, question in group.items():
-            prompt = self._fitting(question.prompt, evidence)
-            lacking = _lacking(prompt, evidence)
+            prompt = self._questioner.fitting(question.prompt, evidence)
+            lacking = lacking_input(prompt, evidence)
             if lacking:
                 results[index] = skipped(lacking)
             else:
@@ -189,7 +183,7 @@ class Judge:
         bundle = self._bundles.setdefault(names, Bundle(list(prompts.values())))
         try:
             found = await bundle.ask(
-                self._asker,
+                self._questioner.asker,
                 evidence,
                 model=first.model,
                 samples=first.samples,
@@ -202,83 +196,15 @@ class Judge:
             verdict = _bundled(found, position, prompt)
             results[index] = msgspec.structs.replace(
                 verdict,
-                details=verdict.details | _cut_details(found),
+                details=verdict.details | cut_details(found),
                 prompt_digest=bundle.digest,
                 judge_usage=share_of(found.usage, position, len(prompts)),
                 judge_latency=found.seconds,
             )
 
-    async def _ask(self, question: Question, turn: Turn) -> Verdict:
-        """The verdict of one question asked alone."""
-        evidence = evidence_of(turn, question.prompt.inputs)
-        return await self.ask_evidence(question, evidence, turn)
-
-    async def ask_evidence(self, question: Question, evidence: Evidence, turn: Turn) -> Verdict:
-        """The verdict of one question on given evidence."""
-        prompt = self._fitting(question.prompt, evidence)
-        criteria = prompt.file.criteria
-        if criteria:
-            evidence["criteria"] = numbered("criterion", [c.text for c in criteria])
-        if prompt.scale.kind == "pair":
-            evidence |= {"first": evidence_of(turn, ["response"]).get("response", [])}
-            evidence |= {"second": evidence_of(turn, ["baseline"]).get("baseline", [])}
-        lacking = _lacking(prompt, evidence)
-        if lacking:
-            return skipped(lacking)
-        try:
-            if prompt.scale.kind == "pair":
-                return await self._pair(question, prompt, evidence)
-            limit = self._room_for_evidence(question.model, prompt)
-            if prompt.metric in claims.METRICS and tokens_of(evidence) > limit:
-                return await claims.judge_in_parts(
-                    self._asker, self.library, prompt, evidence, model=question.model, limit=limit
-                )
-            parts = {name: [1.0] * len(group) for name, group in evidence.items()}
-            if criteria:
-                parts["criteria"] = [criterion.weight for criterion in criteria]
-            found = await self._asker.ask(
-                prompt, evidence, model=question.model, samples=question.samples, parts=parts
-            )
-        except (Permanent, Retryable) as error:
-            return msgspec.structs.replace(failure(error), prompt_digest=prompt.digest)
-        verdict = _verdict(found, prompt)
-        return msgspec.structs.replace(
-            verdict,
-            details=verdict.details | _cut_details(found),
-            prompt_digest=prompt.digest,
-            judge_usage=found.usage,
-            judge_latency=found.seconds,
-        )
-
-    async def _pair(self, question: Question, prompt: Prompt, evidence: Evidence) -> Verdict:
-        """Both orders of a comparison."""
-        candidate = [p._replace(name="response A") for p in evidence["first"]]
-        baseline = [p._replace(name="response B") for p in evidence["second"]]
-        swapped = {
-            "first": [p._replace(name="response A") for p in baseline],
-            "second": [p._replace(name="response B") for p in candidate],
-        }
-        tally = Tally()
-        found = []
-        for order in ({"first": candidate, "second": baseline}, swapped):
-            step = await self._asker.ask(
-                prompt, evidence | order, model=question.model, samples=question.samples
-            )
-            tally.add(step.usage, step.seconds)
-            found.append(step)
-        fault = found[0].fault or found[1].fault
-        verdict = (
-            Verdict(outcome="error", outcome_reason=fault)
-            if fault
-            else pair_verdict(found[0].readings, found[1].readings)
-        )
-        return msgspec.structs.replace(
-            verdict,
-            details=verdict.details | _cut_details(found[0]),
-            prompt_digest=prompt.digest,
-            judge_usage=tally.usage,
-            judge_latency=tally.seconds,
-        )
+    async def answer_evidence(self, question: Question, evidence: Evidence, turn: Turn) -> Verdict:
+        """The verdict of one question on given evidence, of which `turn` is the latest."""
+        return await self._questioner.answer_evidence(question, evidence, turn)
 
     async def _content_safety(self, turn: Turn, parts: dict[str, Verdict]) -> Verdict:
         """The worst harm; a harm that no entry answered is asked for here."""
@@ -291,22 +217,10 @@ class Judge:
 
         async def ask(harm: str) -> None:
             question = self._question(harm, "response", JudgeOptions())
-            verdicts[harm] = await self._ask(question, turn)
+            verdicts[harm] = await self._questioner.answer(question, turn)
 
         await _gather([ask(harm) for harm in missing])
         return worst_of(verdicts, {harm: verdicts[harm].judge_usage for harm in missing})
-
-    def _fitting(self, prompt: Prompt, evidence: Evidence) -> Prompt:
-        """The prompt to ask, given which optional inputs are there."""
-        for name, other in prompt.file.absent.items():
-            if name not in evidence:
-                return self.library.find(other, prompt.subject)
-        return prompt
-
-    def _room_for_evidence(self, model: str, prompt: Prompt) -> int:
-        fixed = sum(count_tokens(message["content"]) for message in prompt.messages({}))
-        room = self.client.context_tokens(model) - self._settings.max_tokens - fixed
-        return int(room / SAFETY)
 
     def _scorer(self, metric: Metric, version: str) -> Scorer:
         def bind(options: JudgeOptions) -> Ask:
@@ -319,7 +233,7 @@ class Judge:
             question = self._question(metric.name, metric.subject, options)
 
             async def ask(turn: Turn) -> Verdict:
-                return await self._ask(question, turn)
+                return await self._questioner.answer(question, turn)
 
             self._questions[ask] = question
             return ask
@@ -376,52 +290,6 @@ def judge_of(config: Config, *, partitions: int = 1, cache: bool = True) -> Judg
     return Judge(client, library)
 
 
-def _contracts(name: str) -> tuple[Metric, ...]:
-    return forms(name) if name in METRICS else ()
-
-
-def _contract_of(prompt: Prompt) -> Metric:
-    """The contract of a metric that only a prompt file describes."""
-    file, scale = prompt.file, prompt.scale
-    bounds = scale.bounds
-    buckets: tuple[float, ...] = ()
-    if bounds == (0.0, 1.0):
-        buckets = YES_NO if scale.kind in ("boolean", "levels") else SHARE
-    elif bounds is not None and scale.kind == "levels":
-        buckets = tuple(float(level) for level in sorted(scale.levels))
-    elif bounds is not None:
-        buckets = tuple(bounds[0] + (bounds[1] - bounds[0]) * step / 10 for step in range(11))
-    return Metric(
-        name=file.name,
-        summary=file.question,
-        kind="defect" if file.threshold is not None or scale.kind == "boolean" else "info",
-        subject=prompt.subject,
-        direction=file.direction,
-        threshold=file.threshold,
-        low=bounds[0] if bounds else None,
-        high=bounds[1] if bounds else None,
-        levels={value: level.name for value, level in scale.levels.items()},
-        labels=tuple(scale.labels) or (("CANDIDATE", "BASELINE", "TIE") if bounds is None else ()),
-        buckets=buckets,
-        categories=(file.family,),
-        source="own prompt",
-    )
-
-
-def _lacking(prompt: Prompt, evidence: Evidence) -> str:
-    """The required input that is missing, as an outcome's reason; empty when all are there."""
-    for need in prompt.required:
-        if not any(evidence.get(name) for name in need.split("|")):
-            return f"{need.replace('|', ' or ')} absent"
-    return ""
-
-
-def _verdict(found: Found, prompt: Prompt) -> Verdict:
-    if found.fault:
-        return Verdict(outcome="error", outcome_reason=found.fault)
-    return verdict_of(found.readings, prompt)
-
-
 def _bundled(found: Found, position: int, prompt: Prompt) -> Verdict:
     """One member's verdict from the readings of a shared call."""
     if found.fault:
@@ -432,10 +300,6 @@ def _bundled(found: Found, position: int, prompt: Prompt) -> Verdict:
         fault = next(section for section in sections if isinstance(section, Unreadable))
         return Verdict(outcome="error", outcome_reason=fault.reason)
     return verdict_of(readings, prompt)
-
-
-def _cut_details(found: Found) -> dict[str, object]:
-    return {"cut": found.cut} if found.cut else {}
 
 
 async def _gather(work: Sequence[Awaitable[None]]) -> None:

@@ -218,7 +218,7 @@ async def test_faulty_endpoint_costs_few_calls(bus, stand_in):
     """With 20 % 429, 5 % 500 and 1 % hung calls every turn is scored in under 1.5 calls each."""
     stand_in.script(share_429=0.2, share_500=0.05, share_hang=0.01, latency=0.02)
     await bus.publish([*_turns(300)])
-    worker = _worker(bus, stand_in, timeout=1.0, give_up_after=60)
+    worker = _worker(bus, stand_in, timeout=3.0, give_up_after=60)
     await worker.start()
     found = await _scores(bus, 300, seconds=60)
     await worker.stop()

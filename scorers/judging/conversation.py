@@ -103,7 +103,7 @@ async def conversation_verdict(judge: Judge, entry: Entry, turns: Sequence[Turn]
     question = judge.question(entry)
     if question is not None and question.subject == "conversation":
         evidence = {"conversation": conversation_of(turns, limit_bytes=MAX_BYTES)}
-        return await judge.ask_evidence(question, evidence, turns[-1])
+        return await judge.answer_evidence(question, evidence, turns[-1])
     # The conversation was drawn as a whole: no turn of it is sampled out by its own draw.
     drawn = [msgspec.structs.replace(turn, draw=0.0) for turn in turns]
     found = await asyncio.gather(*(judge.verdicts(turn, [entry]) for turn in drawn))

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 import openai
+import uvloop
 
 from assay.config import Config
 from assay.records import Document, Turn
@@ -140,7 +141,9 @@ def report(name: str, result: Result) -> None:
 
 
 async def main(seconds: float) -> None:
-    process = subprocess.Popen([sys.executable, str(STAND_IN)], stdout=subprocess.PIPE, text=True)
+    process = subprocess.Popen(  # noqa: ASYNC220 - nothing else runs yet
+        [sys.executable, str(STAND_IN)], stdout=subprocess.PIPE, text=True
+    )
     assert process.stdout is not None
     url = f"http://127.0.0.1:{process.stdout.readline().strip()}"
     try:
@@ -150,14 +153,14 @@ async def main(seconds: float) -> None:
         report("bare loop", limit)
         script(url, fixed)
         before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        result = await judged(url, seconds, width=LIMIT + 16)
+        result = await judged(url, seconds, width=LIMIT + 4)
         grown = (resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before) / 1024
         report("judge", result)
-        print(
-            f"judge / ideal {result['calls_per_s'] / IDEAL:.3f} (at least 0.90)   "
-            f"judge / bare loop {result['calls_per_s'] / limit['calls_per_s']:.3f} (at least 0.95)   "
-            f"peak memory grew {grown:.1f} MB"
-        )
+        rate = result["calls_per_s"]
+        print(f"judge / ideal      {rate / IDEAL:.3f} (at least 0.90 on an idle core)")
+        print(f"judge / bare loop  {rate / limit['calls_per_s']:.3f} (at least 0.95)")
+        print(f"p99 over latency   {(result['p99'] - LATENCY) * 1000:.0f} ms (below 50 ms)")
+        print(f"peak memory grew   {grown:.1f} MB")
         script(url, fixed | {"share_429": 0.2, "share_500": 0.05, "share_hang": 0.01})
         result = await judged(url, seconds, width=LIMIT, timeout=2.0)
         report("judge, faulty endpoint", result)
@@ -167,4 +170,4 @@ async def main(seconds: float) -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main(float(sys.argv[1]) if len(sys.argv) > 1 else 20.0))
+    uvloop.run(main(float(sys.argv[1]) if len(sys.argv) > 1 else 20.0))
