@@ -480,7 +480,10 @@ def _agree(config: Config) -> None:
             "sampling.unit: got the text 'conversation'; allowed: trace while sampling.head_ratio "
             "is below 1, since the door would cut conversations apart"
         )
+    names = [alert.name for alert in config.alerts]
     for index, alert in enumerate(config.alerts):
+        if alert.name in names[:index]:
+            faults.append(f"alerts.{index}.name: got the text {alert.name!r}; allowed: another one")
         if alert.notify is not None and alert.notify not in config.notify:
             faults.append(
                 f"alerts.{index}.notify: got the text {alert.notify!r}; allowed: a name under "

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -16,6 +17,9 @@ from assay.bus.contract import Bus, Consumer, Outgoing, Position, Record, StateC
 from assay.bus.dead_letter import dead_letter
 from assay.errors import Permanent
 from assay.records import Kind, OutcomeCount, Rollup, SeriesKey, Subject, Tally
+from assay.telemetry import Trouble
+from exporters.alert_samples import AlertSeries
+from exporters.alerting.alerts import PREFIX, Alerts
 from exporters.rollup import Contract
 from exporters.samples import QualitySeries
 from exporters.stage import Stage, StageSeries, later_schema
@@ -23,6 +27,10 @@ from exporters.windows import Windows
 
 INTERVAL = 10.0
 """Seconds between commits of the state."""
+EVALUATED_EVERY = 5.0
+"""Seconds between evaluations of the alerts."""
+BEHIND = 100
+"""Batches that wait, from which on the windows are behind the stream."""
 MAX_RECORDS = 10_000
 """Batches that one commit may stand for."""
 
@@ -51,10 +59,11 @@ class Owner(Stage):
         configured: Callable[[str], Sequence[Configured]],
         contract: Contract = catalogue.contract,
         max_series: int = 5000,
+        alerts: Alerts | None = None,
         clock: Callable[[], float] = time.time,
     ) -> None:
         """`configured` gives what is asked of each turn of an app. The quality series are
-        registered in `registry`."""
+        registered in `registry`. `alerts` are evaluated while the windows are owned."""
         super().__init__(bus, shared)
         self._configured = configured
         self._new_windows = partial(Windows, contract, max_series=max_series, clock=clock)
@@ -64,13 +73,36 @@ class Owner(Stage):
         self._done: list[Position] = []
         self._bad: list[Outgoing] = []
         self._since = math.inf
+        self._alerts = alerts if alerts is not None else Alerts((), budgets={})
+        self._watched = Trouble(self._log, "alerts")
+        self._watching: asyncio.Task[None] | None = None
         self._folded = series.instrument(registry, series.FOLDED)
-        registry.register(QualitySeries(lambda: self.windows, clock))
+        self._quality = QualitySeries(lambda: self.windows, clock)
+        registry.register(self._quality)
+        registry.register(AlertSeries(self.alerts))
+
+    def alerts(self) -> Alerts | None:
+        """None while another member owns them."""
+        return self._alerts if self.windows is not None else None
+
+    async def start(self) -> None:
+        await super().start()
+        self._watching = asyncio.create_task(self._watch(), name="alerts")
+
+    async def stop(self) -> None:
+        """Evaluate no more; then as every stage."""
+        task, self._watching = self._watching, None
+        if task is not None:
+            task.cancel()
+            await asyncio.gather(task, return_exceptions=True)
+        await super().stop()
 
     async def _assigned(self, partition: int, state: Mapping[str, bytes]) -> None:
         windows = self._new_windows()
+        of_alerts = {key: value for key, value in state.items() if key.startswith(PREFIX)}
         try:
-            windows.restore(state)
+            windows.restore({k: v for k, v in state.items() if k not in of_alerts})
+            self._alerts.restore(of_alerts)
         except (msgspec.MsgspecError, ValueError, KeyError) as error:
             raise Permanent(
                 "the state of the windows was written by another version or is damaged"
@@ -117,19 +149,39 @@ class Owner(Stage):
         return self._since + INTERVAL - time.monotonic()
 
     async def _flush(self, consumer: Consumer) -> None:
-        if not self._done or self.windows is None:
+        windows = self.windows
+        if math.isinf(self._since) or windows is None:
             return
-        changes = self.windows.changes(int(self._clock() // 60))
+        changes = windows.changes(int(self._clock() // 60))
+        of_alerts = self._alerts.changes()
         await consumer.commit(
             outputs=self._bad,
             done=self._done,
-            state=[StateChange(0, key, value) for key, value in changes.items()],
+            state=[StateChange(0, k, value) for k, value in (changes | of_alerts).items()],
         )
-        self.windows.committed(changes)
+        windows.committed(changes)
+        self._alerts.committed(of_alerts)
         self._done, self._bad, self._since = [], [], math.inf
+
+    async def _watch(self) -> None:
+        """Evaluate the alerts every while, as long as the windows are ours and up to date."""
+        while True:
+            windows = self.windows
+            # Behind the stream a minute would be judged before all of it is there.
+            if windows is not None and self.lag() - len(self._done) < BEHIND:
+                try:
+                    await self._alerts.step(windows, self._quality.shown(windows), self._clock())
+                    self._watched.worked()
+                except Exception as error:  # noqa: BLE001 - a fault in our code must not end it
+                    self._log.exception("the alerts met a fault of their own and go on")
+                    self._watched.failed(error)
+                if self._alerts.changes():
+                    self._since = min(self._since, time.monotonic())
+            await asyncio.sleep(EVALUATED_EVERY)
 
     def _discard(self) -> None:
         self.windows = None
+        self._alerts.reset()
         self._done, self._bad, self._since = [], [], math.inf
 
     def _refuse(self, record: Record, reason: str) -> None:

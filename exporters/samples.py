@@ -71,14 +71,18 @@ class QualitySeries(Collector):
         if windows is None:
             self._views = None
             return
-        if self._views is None or self._views.windows is not windows:
-            self._views = Views(windows)
-            self._labels = {}
-        shown = self._views.refresh(int(self._clock() // 60))
+        shown = self.shown(windows)
         yield _turns(windows)
         yield from self._counters(shown)
         yield from self._histograms(shown)
         yield from self._gauges(shown)
+
+    def shown(self, windows: Windows) -> list[Shown]:
+        """Every series with its design effect and its windows, as of now."""
+        if self._views is None or self._views.windows is not windows:
+            self._views = Views(windows)
+            self._labels = {}
+        return self._views.refresh(int(self._clock() // 60))
 
     def _labels_of(self, series: Series) -> LabelSet:
         labels = self._labels.get(series.key)
@@ -116,13 +120,16 @@ class QualitySeries(Collector):
     def _gauges(self, shown: list[Shown]) -> Iterator[Metric]:
         families = [(Family(row), value) for row, value in _GAUGES]
         severity, last = Family(rows.DEFECT_RATE_AT_SEVERITY), Family(rows.LAST_SCORED)
-        effects = Family(rows.DESIGN_EFFECT)
+        effects, scorers = Family(rows.DESIGN_EFFECT), Family(rows.SCORER_INFO)
         for series, effect, views in shown:
             labels = self._labels_of(series)
             if series.totals.last_scored:
                 last.add(labels, series.totals.last_scored)
             if series.totals.weight:
                 effects.add(labels, effect)
+            if series.totals.scorers:
+                newest = next(reversed(series.totals.scorers))
+                scorers.add(labels, 1.0, LabelSet({"scorer": newest}))
             for window, view in views.items():
                 for family, value in families:
                     family.add(labels, value(view), _WINDOW[window])
@@ -132,6 +139,7 @@ class QualitySeries(Collector):
         yield severity
         yield last
         yield effects
+        yield scorers
 
 
 def _turns(windows: Windows) -> Metric:

@@ -1,0 +1,1 @@
+"""What people are told of: conditions over the windows, and how they begin and end."""

@@ -1,0 +1,1 @@
+"""Alerts to people, without Prometheus: webhooks and Alertmanagers."""
