@@ -273,6 +273,13 @@ UNSAMPLED_TRACES = Row(
     "Traces that head sampling dropped, counted by their root spans.",
 )
 
+INTAKE_DEAD_LETTERS = Row(
+    Counter,
+    "assay_intake_dead_letters_total",
+    "Records of topics that others write that are no export requests, by reason: undecodable.",
+    ("reason",),
+)
+
 # The stream.
 BUS_BYTES = Row(
     Gauge,

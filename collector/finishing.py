@@ -22,6 +22,7 @@ from collector.dialects import Reading
 from collector.open_traces import Ending, OpenTrace
 from collector.redaction import Redactor
 from collector.spans import Log, Span
+from collector.splitting import TRUNCATED
 from collector.tail_sampling import Rates, TailSampling
 from collector.texts import fit
 
@@ -109,7 +110,10 @@ class Finisher:
             environment=turn.environment or _first(resource, _ENVIRONMENT),
             version=turn.version or _first(resource, _VERSION),
             labels=labels or turn.labels,
-            truncated=turn.truncated or bool(trace.cut) or ending == "memory",
+            truncated=turn.truncated
+            or bool(trace.cut)
+            or ending == "memory"
+            or any(TRUNCATED in span.attributes for span in spans),
         )
 
 

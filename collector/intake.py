@@ -17,6 +17,7 @@ from assay.errors import AssayError, Retryable
 from assay.telemetry import Trouble
 from collector import otlp_json
 from collector.slices import cut
+from collector.splitting import split
 
 logger = logging.getLogger(__name__)
 
@@ -98,13 +99,16 @@ class Intake:
 
     async def _publish(self, outgoing: list[Outgoing]) -> None:
         try:
-            await self._bus.publish(outgoing)
+            most = self._bus.max_value
+            await self._bus.publish([piece for record in outgoing for piece in split(record, most)])
         except AssayError as error:
             self._trouble.failed(error)
             raise
         self._trouble.worked()
 
-    def answered(self, door: Literal["http", "grpc"], signal: Signal, outcome: str) -> None:
+    def answered(
+        self, door: Literal["http", "grpc", "kafka"], signal: Signal, outcome: str
+    ) -> None:
         """Count an answer: `outcome` is accepted, partial, or the reason of a refusal."""
         self._requests.labels(door, signal, outcome).inc()
 

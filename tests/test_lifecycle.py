@@ -12,7 +12,8 @@ from prometheus_client import CollectorRegistry
 
 from assay.bus.embedded import EmbeddedBus
 from assay.cli.status import Status
-from assay.cli.up import Part, configured_by
+from assay.cli.process import Part
+from assay.cli.up import configured_by
 from assay.cli.wiring import open_bus
 from assay.config import Config
 from assay.serving import HttpServer

@@ -32,6 +32,8 @@ class Topic(msgspec.Struct, frozen=True, kw_only=True):
     """Seconds; a record older than this may be deleted."""
     compact: bool = False
     """State topic: the latest value of each key is kept for `retention`."""
+    foreign: bool = False
+    """Written by others: it is neither created nor checked, only read, and its name is whole."""
 
 
 class Record(NamedTuple):

@@ -57,7 +57,7 @@ class KafkaBus:
         self._clients = Clients(config)
         self._wanted = list(topics)
         self._create = config.create_topics if create is None else create
-        self._topics = Topics(self._clients)
+        self._topics = Topics(self._clients, [topic.name for topic in topics if topic.foreign])
         self._partitions: dict[str, int] = {}
         self._encoder = Encoder(config.prefix, self.partitions, config.max_record)
         self._publisher = Publisher(self._clients)

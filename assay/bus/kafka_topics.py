@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
 from kafka import KafkaAdminClient
@@ -24,8 +24,9 @@ class Topics:
     Names given and returned have no prefix; `named` adds it.
     """
 
-    def __init__(self, clients: Clients) -> None:
+    def __init__(self, clients: Clients, foreign: Collection[str] = ()) -> None:
         self._clients = clients
+        self._foreign = frozenset(foreign)
         self._admin: Any = None
 
     def open(self) -> None:
@@ -50,7 +51,7 @@ class Topics:
         return self._admin
 
     def named(self, topic: str) -> str:
-        return self._clients.config.prefix + topic
+        return topic if topic in self._foreign else self._clients.config.prefix + topic
 
     def ensure(self, topics: Sequence[Topic], *, create: bool) -> dict[str, int]:
         """The partitions of each topic. Creates what is missing where `create` says so.
@@ -60,15 +61,21 @@ class Topics:
         """
         found = self._describe(topics)
         missing = [topic for topic in topics if topic.name not in found]
-        if missing and create:
-            self._create(missing)
-            found |= self._describe(missing)
+        ours = [topic for topic in missing if not topic.foreign]
+        if ours and create:
+            self._create(ours)
+            found |= self._describe(ours)
             missing = [topic for topic in topics if topic.name not in found]
         if missing:
             names = ", ".join(self.named(topic.name) for topic in missing)
-            how = "" if create else ": `assay topics --create` makes them"
+            how = ": `assay topics --create` makes them" if ours and not create else ""
             raise Permanent(f"topics are missing on the brokers: {names}{how}")
-        faults = [fault for topic in topics for fault in self._faults(topic, self.settings(topic))]
+        faults = [
+            fault
+            for topic in topics
+            if not topic.foreign
+            for fault in self._faults(topic, self.settings(topic))
+        ]
         if faults:
             raise Permanent("\n".join(faults))
         return {name: len(partitions) for name, partitions in found.items()}

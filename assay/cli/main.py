@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli import backfill
+from assay.cli import backfill, dead_letter, stages, topics
 from assay.cli.options import AsJson, ConfigFile, config_path
 from assay.errors import AssayError, ConfigError
 
@@ -35,6 +35,9 @@ app.add_typer(conversations, name="conversations")
 app.add_typer(metrics, name="metrics")
 app.add_typer(config_app, name="config")
 app.add_typer(doctor, name="doctor", invoke_without_command=True)
+app.add_typer(dead_letter.commands, name="dead-letter")
+stages.register(app)
+topics.register(app)
 app.add_typer(backfill.commands, name="backfill", invoke_without_command=True)
 
 Since = Annotated[str, typer.Option(help="How far back: 10m, 3h, 2d.")]
@@ -147,16 +150,28 @@ def query(
 
 @app.command()
 def score(
-    file: Annotated[str, typer.Argument(help="JSON lines; - reads standard input.")],
+    file: Annotated[
+        str | None,
+        typer.Argument(help="JSON lines, - for standard input; without it: the stream's turns."),
+    ] = None,
     metric_names: Annotated[
         str | None,
         typer.Option(
             "--metrics", "-m", help="Metrics or sets, comma-separated; default: settings'."
         ),
     ] = None,
+    group: Annotated[
+        list[str] | None,
+        typer.Option(help="Of the stream's scorers: local or judge; default: all."),
+    ] = None,
+    listen: stages.Listen = None,
+    verbose: stages.Verbose = False,
     config: ConfigFile = None,
 ) -> None:
-    """Score rows of a file: one TurnScores a line, in the same order."""
+    """Score rows of a file, one TurnScores a line in the same order; or, without a file, run a
+    scorer of the stream."""
+    if file is None:
+        return stages.score(config, group or (), listen, verbose=verbose)
     from assay.cli.score import run as run_score
 
     raise typer.Exit(run_score(file, metric_names, config_path(config)))

@@ -7,23 +7,19 @@ close first, then each stage commits what it has.
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import functools
-import logging
 import os
-import signal
 import sys
 from collections.abc import AsyncIterator, Callable, Mapping, Sequence
 from contextlib import AsyncExitStack
-from typing import Protocol, TypeVar
+from typing import TYPE_CHECKING
 
-import uvloop
-from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from assay import __version__, catalogue
 from assay.api import add_api
+from assay.cli.process import health_app, run_until_signalled, started
 from assay.cli.source import RUNNING, Running, write_running
 from assay.cli.status import Status
 from assay.cli.wiring import check_plan, make_data_folder, open_bus, open_store, plan_of
@@ -33,55 +29,26 @@ from assay.lookup import Lookup
 from assay.metric import Metric
 from assay.records import Subject
 from assay.serving import HttpServer
-from assay.telemetry import configure_logging, process_registry
+from assay.telemetry import process_registry
 from collector.assembly import Assembler
 from collector.intake import Intake
 from collector.otlp_grpc import GrpcDoor
 from collector.otlp_http import HttpDoor
 from exporters.combiner import Combiner
 from exporters.owner import Configured, Owner
-from exporters.prometheus import router
 from exporters.rollup import Contract
 from exporters.stage import StageSeries
 from exporters.store_sink import StoreSink
 from scorers.plan import Plan
 from scorers.worker import Worker
 
-log = logging.getLogger(__name__)
-
-
-class Part(Protocol):
-    """Something that runs. `stop` is safe twice and without `start`."""
-
-    async def start(self) -> None: ...
-
-    async def stop(self) -> None: ...
-
-
-P = TypeVar("P", bound=Part)
+if TYPE_CHECKING:
+    from scorers.judge import Judge
 
 
 def main(config: Config, *, verbose: bool) -> None:
     """Run until SIGINT or SIGTERM; a second one ends the process at once."""
-    configure_logging(verbose=verbose)
-    uvloop.run(_until_signalled(config))
-
-
-async def _until_signalled(config: Config) -> None:
-    stop = asyncio.Event()
-    loop = asyncio.get_running_loop()
-
-    def stop_once(number: int) -> None:
-        loop.remove_signal_handler(number)
-        stop.set()
-
-    for number in (signal.SIGINT, signal.SIGTERM):
-        loop.add_signal_handler(number, stop_once, number)
-    async with run(config) as running:
-        _greet(config, running)
-        await stop.wait()
-        log.info("stopping: the doors close, and what came in is finished")
-    log.info("stopped")
+    run_until_signalled(run(config), lambda running: _greet(config, running), verbose=verbose)
 
 
 @contextlib.asynccontextmanager
@@ -90,15 +57,11 @@ async def run(config: Config) -> AsyncIterator[Running]:
     check_plan(config)
     make_data_folder(config.data_dir)
     plan, judge = plan_of(config)
-    served = [plan.part(lambda entry: not entry.waits)]
-    if judge is not None:
-        from scorers.judge_worker import JudgeWorker, judge_part
-
-        served.append(judge_part(plan, judge))
+    served = served_plans(plan, judge)
     registry = process_registry()
     checks: dict[str, Check] = {}
     async with AsyncExitStack() as stack:
-        bus = await _started(stack, open_bus(config))
+        bus = await started(stack, open_bus(config))
         store = open_store(config)
 
         shared = StageSeries(registry)
@@ -113,34 +76,36 @@ async def run(config: Config) -> AsyncIterator[Running]:
         )
         combiner = Combiner(bus, shared, registry, contract=contract, labels=labels)
         for stage in (owner, combiner):
-            await _started(stack, stage)
+            await started(stack, stage)
             checks[stage.name] = stage.health
         if store is not None:
-            sink = await _started(stack, StoreSink(bus, shared, registry, store=store))
+            sink = await started(stack, StoreSink(bus, shared, registry, store=store))
             checks[sink.name] = sink.health
 
-        worker = await _started(stack, Worker(bus, plan, registry))
+        worker = await started(stack, Worker(bus, plan, registry))
         checks["local"] = worker.health
         if judge is not None:
-            judging = await _started(stack, JudgeWorker(bus, plan, judge, registry))
+            from scorers.judge_worker import JudgeWorker
+
+            judging = await started(stack, JudgeWorker(bus, plan, judge, registry))
             checks["judge"] = judging.health
-        assembler = await _started(stack, Assembler(bus, config, registry))
+        assembler = await started(stack, Assembler(bus, config, registry))
         checks["assembler"] = assembler.health
 
         lookup = Lookup(bus, store)
         facts: dict[str, str] = {"data_dir": str(config.data_dir)}
-        status = await _started(stack, Status(bus, registry, checks, facts))
-        server = await _started(stack, _server(config, registry, checks, lookup, status))
+        status = await started(stack, Status(bus, registry, checks, facts))
+        server = await started(stack, _server(config, registry, checks, lookup, status))
         stack.push_async_callback(lookup.end_tails)
         facts["api"] = server.address
 
         intake = Intake(bus, config, registry)
         http = grpc = None
         if config.collector.grpc is not None:
-            grpc = await _started(stack, GrpcDoor(intake, config))
+            grpc = await started(stack, GrpcDoor(intake, config))
             facts["grpc"] = _at(config.collector.grpc, grpc.port)
         if config.collector.http is not None:
-            http = await _started(stack, HttpDoor(intake, config))
+            http = await started(stack, HttpDoor(intake, config))
             scheme = "https" if config.collector.tls else "http"
             facts["http"] = f"{scheme}://{_at(config.collector.http, http.port)}"
         running = Running(
@@ -149,6 +114,16 @@ async def run(config: Config) -> AsyncIterator[Running]:
         write_running(config.data_dir, running)
         stack.callback((config.data_dir / RUNNING).unlink, missing_ok=True)
         yield running
+
+
+def served_plans(plan: Plan, judge: Judge | None) -> list[Plan]:
+    """What each group scores."""
+    served = [plan.part(lambda entry: not entry.waits)]
+    if judge is not None:
+        from scorers.judge_worker import judge_part
+
+        served.append(judge_part(plan, judge))
+    return served
 
 
 def configured_by(plans: Sequence[Plan]) -> Callable[[str], Sequence[Configured]]:
@@ -176,12 +151,6 @@ def contract_of(plans: Sequence[Plan]) -> Contract:
     return contract
 
 
-async def _started(stack: AsyncExitStack, part: P) -> P:
-    stack.push_async_callback(part.stop)
-    await part.start()
-    return part
-
-
 def _server(
     config: Config,
     registry: CollectorRegistry,
@@ -189,11 +158,8 @@ def _server(
     lookup: Lookup,
     status: Status,
 ) -> HttpServer:
-    bearer = config.exporters.prometheus.bearer
-    app = FastAPI(title="Assay", version=__version__, docs_url=None, redoc_url=None)
-    key = bearer.get_secret_value() if bearer is not None else None
-    app.include_router(router(registry, checks, bearer=key))
-    add_api(app, lookup, status.now, bearer)
+    app = health_app(config, registry, checks)
+    add_api(app, lookup, status.now, config.exporters.prometheus.bearer)
     return HttpServer(app, config.exporters.prometheus.listen, "exporters.prometheus.listen")
 
 

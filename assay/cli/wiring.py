@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from assay.bus.contract import Bus, Topic
 from assay.bus.embedded import EmbeddedBus
-from assay.bus.topics import EMBEDDED_PARTITIONS, topics
+from assay.bus.topics import EMBEDDED_PARTITIONS, state_topic, topics
 from assay.config import Config
 from assay.store import Store
 
@@ -38,15 +39,21 @@ def plan_of(config: Config, *, remember: bool = True) -> tuple[Plan, Judge | Non
     return resolve(config, registered() | judge.scorers()), judge
 
 
-def open_bus(config: Config) -> Bus:
-    """The stream, not started: on Kafka where the settings name it, else in the data folder."""
-    wanted = topics_of(config)
+def open_bus(config: Config, foreign: Collection[str] = ()) -> Bus:
+    """The stream, not started: on Kafka where the settings name it, else in the data folder.
+    `foreign` topics are those that others write."""
+    wanted = [*topics_of(config), *map(foreign_topic, foreign)]
     if config.bus.kafka is not None:
         # Only here: the client takes a tenth of a second to load.
         from assay.bus.kafka import KafkaBus
 
         return KafkaBus(config.bus.kafka, wanted)
     return EmbeddedBus(config.data_dir, wanted, max_size=config.bus.max_size)
+
+
+def foreign_topic(name: str) -> Topic:
+    """A topic that others write."""
+    return Topic(name=name, partitions=0, retention=0.0, foreign=True)
 
 
 def topics_of(config: Config) -> tuple[Topic, ...]:
@@ -57,6 +64,16 @@ def topics_of(config: Config) -> tuple[Topic, ...]:
         spans_retention=retention.spans,
         turns_retention=retention.turns,
         scores_retention=retention.scores,
+    )
+
+
+def state_topics_of(config: Config) -> tuple[Topic, ...]:
+    """Where the groups that keep a state keep it, on Kafka."""
+    count = partitions_of(config)
+    kept = {"assembler": count, "store": count, "judge": count, "windows": 1}
+    return tuple(
+        Topic(name=state_topic(group), partitions=n, retention=0.0, compact=True)
+        for group, n in kept.items()
     )
 
 

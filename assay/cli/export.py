@@ -1,0 +1,58 @@
+"""`assay export`: scores to Prometheus and to the store."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Collection
+
+from assay.cli.process import Process
+from assay.cli.up import configured_by, contract_of, served_plans
+from assay.cli.wiring import open_store, plan_of
+from assay.config import Config
+from assay.errors import ConfigError
+from exporters.combiner import Combiner
+from exporters.owner import Owner
+from exporters.stage import StageSeries
+from exporters.store_sink import StoreSink
+
+SINKS = ("prometheus", "store")
+
+
+@contextlib.asynccontextmanager
+async def run(
+    config: Config, listen: str | None, sinks: Collection[str] = ()
+) -> AsyncIterator[list[str]]:
+    """The sinks (none named: all that the settings have), running; gives what is served. Of any
+    number of Prometheus sinks one owns the windows and exposes them, the others stand by."""
+    wrong = [
+        f"--sink: got {name!r}; allowed: {', '.join(SINKS)}" for name in sinks if name not in SINKS
+    ]
+    store = open_store(config)
+    if "store" in sinks and store is None:
+        wrong.append("--sink store: allowed: with exporters.store.enabled")
+    if wrong:
+        raise ConfigError(wrong)
+    wanted = set(sinks or SINKS)
+    async with Process(config, listen) as process:
+        shared = StageSeries(process.registry)
+        if "prometheus" in wanted:
+            served = served_plans(*plan_of(config, remember=False))
+            prometheus = config.exporters.prometheus
+            contract = contract_of(served)
+            owner = Owner(
+                process.bus,
+                shared,
+                process.registry,
+                configured=configured_by(served),
+                contract=contract,
+                max_series=prometheus.max_series,
+            )
+            combiner = Combiner(
+                process.bus, shared, process.registry, contract=contract, labels=prometheus.labels
+            )
+            for stage in (owner, combiner):
+                await process.add(stage.name, stage)
+        if "store" in wanted and store is not None:
+            sink = StoreSink(process.bus, shared, process.registry, store=store)
+            await process.add(sink.name, sink)
+        yield [f"metrics    http://{process.address}/metrics"]

@@ -1,0 +1,43 @@
+"""`assay score` without a file: the stream's turns to scores."""
+
+from __future__ import annotations
+
+import contextlib
+from collections.abc import AsyncIterator, Collection
+
+from assay.cli.process import Process
+from assay.cli.wiring import make_data_folder, plan_of
+from assay.config import Config
+from assay.errors import ConfigError
+
+GROUPS = ("local", "judge")
+
+
+@contextlib.asynccontextmanager
+async def run(
+    config: Config, listen: str | None, groups: Collection[str] = ()
+) -> AsyncIterator[list[str]]:
+    """Members of the groups (none named: all that the settings have), running; gives what is
+    served. Raises ConfigError for a group that does not exist."""
+    wrong = [
+        f"--group: got {name!r}; allowed: {', '.join(GROUPS)}"
+        for name in groups
+        if name not in GROUPS
+    ]
+    if "judge" in groups and config.judge is None:
+        wrong.append("--group judge: allowed: with a judge: block in the settings")
+    if wrong:
+        raise ConfigError(wrong)
+    make_data_folder(config.data_dir)
+    plan, judge = plan_of(config)
+    wanted = set(groups or GROUPS)
+    async with Process(config, listen) as process:
+        if "local" in wanted:
+            from scorers.worker import Worker
+
+            await process.add("local", Worker(process.bus, plan, process.registry))
+        if "judge" in wanted and judge is not None:
+            from scorers.judge_worker import JudgeWorker
+
+            await process.add("judge", JudgeWorker(process.bus, plan, judge, process.registry))
+        yield [f"metrics    http://{process.address}/metrics"]
