@@ -248,6 +248,18 @@ async def test_context_limit_is_learned_from_the_refusal(stand_in):
     assert len(json.dumps(second)) < 15_000 < len(json.dumps(first))
 
 
+async def test_dead_endpoint_is_logged_once_and_when_it_is_back(stand_in, caplog):
+    """An endpoint that goes away and comes back is two lines, however many calls it cost."""
+    caplog.set_level(logging.INFO, logger="scorers.judging.endpoint")
+    stand_in.script(replies=[{"status": 503}] * 12 + [{"content": '{"score": 4}'}])
+    judge, entries = open_judge(config_of(stand_in.base_url, "fluency"))
+    found = await asyncio.gather(*(judge.verdicts(TURN, entries) for _ in range(12)))
+    await judge.stop()
+    assert {verdicts[0].outcome for verdicts in found} == {"scored"}
+    lines = [record.getMessage() for record in caplog.records]
+    assert lines == ["the judge at 127.0.0.1 fails", "the judge at 127.0.0.1 works again"]
+
+
 KEY = "sk-test-1234567890abcdefCANARY"
 
 

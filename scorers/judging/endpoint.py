@@ -6,6 +6,7 @@ import asyncio
 import logging
 import time
 from typing import Any
+from urllib.parse import urlsplit
 
 import httpx2
 import msgspec
@@ -13,6 +14,7 @@ import openai
 
 from assay.config import JudgeEndpoint
 from assay.errors import Permanent, Retryable
+from assay.telemetry import Trouble
 from scorers.judging.capabilities import Ask, Capabilities, body_of, learn
 from scorers.judging.faults import (
     Busy,
@@ -23,6 +25,8 @@ from scorers.judging.faults import (
     spent_until,
 )
 from scorers.judging.pace import Pace
+
+log = logging.getLogger(__name__)
 
 MAX_LESSONS = 12
 """Refused forms after which a request is given up."""
@@ -101,6 +105,7 @@ class Endpoint:
         self._timeout = timeout
         self._settings = settings
         self._client: openai.AsyncOpenAI | None = None
+        self._trouble = Trouble(log, f"the judge at {urlsplit(settings.base_url).hostname}")
 
     async def stop(self) -> None:
         """Close the connections. Safe twice and without a call before."""
@@ -131,6 +136,7 @@ class Endpoint:
                 raise Declined(f"status {answer.status}: the request was refused", "exception")
             if self.capabilities == able:
                 self.capabilities = lesser
+                log.info("the judge's endpoint takes less than was asked", extra=told(lesser))
         raise Declined("the endpoint refused every form of the request", "exception")
 
     async def _call(self, body: dict[str, Any], ticket: int) -> Reply | Refusal:
@@ -145,13 +151,15 @@ class Endpoint:
             self.pace.abandoned(ticket)
             raise
         except TimeoutError:
-            self.pace.failed(ticket)
-            raise Unreachable("no answer before the deadline", "timeout") from None
+            fault: Retryable | Permanent | Refusal = Unreachable(
+                "no answer before the deadline", "timeout"
+            )
         except (openai.OpenAIError, httpx2.HTTPError, OSError) as error:
             fault = fault_of(error)
         else:
             reply = _reply_of(response)
             self.pace.answered(ticket, time.monotonic() - began)
+            self._trouble.worked()
             self.pace.rest(spent_until(response.headers))
             return reply
         self._tell_pace(fault, ticket, time.monotonic() - began)
@@ -169,7 +177,10 @@ class Endpoint:
         else:
             if isinstance(fault, Declined) and fault.reason == "auth":
                 self.locked_until = time.monotonic() + LOCK
+                self._trouble.failed(fault)
             self.pace.answered(ticket, seconds)
+        if self.pace.away and isinstance(fault, Retryable):
+            self._trouble.failed(fault)
 
     def _connect(self) -> openai.AsyncOpenAI:
         if self._client is None:
@@ -192,6 +203,11 @@ class Endpoint:
             )
             self._client.organization = self._client.project = None
         return self._client
+
+
+def told(able: Capabilities) -> dict[str, Any]:
+    """A form of asking, for a log line."""
+    return {name: value for name, value in msgspec.to_builtins(able).items() if value != []}
 
 
 def _reply_of(response: httpx2.Response) -> Reply:
