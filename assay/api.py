@@ -59,8 +59,8 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def add_api(app: FastAPI, lookup: Lookup, status: Status, bearer: SecretStr | None) -> None:
-    """Add the routes under /api to `app`, and answers for our errors."""
+def guard(bearer: SecretStr | None) -> Callable[..., None]:
+    """A dependency of routes that lets in who may read conversations."""
 
     def authorised(request: Request, authorization: Annotated[str, Header()] = "") -> None:
         if bearer is not None:
@@ -71,7 +71,12 @@ def add_api(app: FastAPI, lookup: Lookup, status: Status, bearer: SecretStr | No
         elif not _is_address(request.url.hostname or ""):
             raise HTTPException(403, "by a host name only with exporters.prometheus.bearer set")
 
-    router = APIRouter(prefix="/api", dependencies=[Depends(authorised)])
+    return authorised
+
+
+def add_api(app: FastAPI, lookup: Lookup, status: Status, bearer: SecretStr | None) -> None:
+    """Add the routes under /api to `app`, and answers for our errors."""
+    router = APIRouter(prefix="/api", dependencies=[Depends(guard(bearer))])
 
     @router.get("/turns")
     async def turns(selection: Chosen) -> Response:

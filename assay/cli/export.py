@@ -5,7 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Collection
 
-from assay.cli.process import Process
+from assay.cli.alerting import add_alerts_api, make_alerts, make_notifier
+from assay.cli.process import Process, started
 from assay.cli.up import configured_by, contract_of, served_plans
 from assay.cli.wiring import open_store, plan_of
 from assay.config import Config
@@ -46,12 +47,15 @@ async def run(
                 configured=configured_by(served),
                 contract=contract,
                 max_series=prometheus.max_series,
+                alerts=make_alerts(config, served, process.registry, process.checks),
             )
             combiner = Combiner(
                 process.bus, shared, process.registry, contract=contract, labels=prometheus.labels
             )
             for stage in (owner, combiner):
                 await process.add(stage.name, stage)
+            await started(process.stack, make_notifier(config, owner, process.registry))
+            add_alerts_api(process.app, config, owner)
         if "store" in wanted and store is not None:
             sink = StoreSink(process.bus, shared, process.registry, store=store)
             await process.add(sink.name, sink)

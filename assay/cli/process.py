@@ -115,8 +115,8 @@ class Process:
             await started(self.stack, self.bus)
             status = Status(self.bus, self.registry, self.checks, {})
             await started(self.stack, status)
-            app = health_app(self.config, self.registry, self.checks)
-            server = HttpServer(app, self._listen, "exporters.prometheus.listen")
+            self.app = health_app(self.config, self.registry, self.checks)
+            server = HttpServer(self.app, self._listen, "exporters.prometheus.listen")
             self.address = (await started(self.stack, server)).address
         except BaseException:
             await self.stack.aclose()

@@ -19,6 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from assay import __version__, catalogue
 from assay.api import add_api
+from assay.cli.alerting import add_alerts_api, make_alerts, make_notifier
 from assay.cli.process import health_app, run_until_signalled, started
 from assay.cli.source import RUNNING, Running, write_running
 from assay.cli.status import Status
@@ -73,11 +74,13 @@ async def run(config: Config) -> AsyncIterator[Running]:
             configured=configured_by(served),
             contract=contract,
             max_series=config.exporters.prometheus.max_series,
+            alerts=make_alerts(config, served, registry, checks),
         )
         combiner = Combiner(bus, shared, registry, contract=contract, labels=labels)
         for stage in (owner, combiner):
             await started(stack, stage)
             checks[stage.name] = stage.health
+        await started(stack, make_notifier(config, owner, registry))
         if store is not None:
             sink = await started(stack, StoreSink(bus, shared, registry, store=store))
             checks[sink.name] = sink.health
@@ -95,7 +98,7 @@ async def run(config: Config) -> AsyncIterator[Running]:
         lookup = Lookup(bus, store)
         facts: dict[str, str] = {"data_dir": str(config.data_dir)}
         status = await started(stack, Status(bus, registry, checks, facts))
-        server = await started(stack, _server(config, registry, checks, lookup, status))
+        server = await started(stack, _server(config, registry, checks, lookup, status, owner))
         stack.push_async_callback(lookup.end_tails)
         facts["api"] = server.address
 
@@ -157,9 +160,11 @@ def _server(
     checks: Mapping[str, Check],
     lookup: Lookup,
     status: Status,
+    owner: Owner,
 ) -> HttpServer:
     app = health_app(config, registry, checks)
     add_api(app, lookup, status.now, config.exporters.prometheus.bearer)
+    add_alerts_api(app, config, owner)
     return HttpServer(app, config.exporters.prometheus.listen, "exporters.prometheus.listen")
 
 

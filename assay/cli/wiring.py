@@ -9,7 +9,9 @@ from typing import TYPE_CHECKING
 from assay.bus.contract import Bus, Topic
 from assay.bus.embedded import EmbeddedBus
 from assay.bus.topics import EMBEDDED_PARTITIONS, state_topic, topics
+from assay.catalogue import canonical
 from assay.config import Config
+from assay.errors import ConfigError
 from assay.store import Store
 
 if TYPE_CHECKING:
@@ -18,8 +20,18 @@ if TYPE_CHECKING:
 
 
 def check_plan(config: Config) -> None:
-    """Raises ConfigError when the metrics of the settings cannot be scored as they say."""
-    plan_of(config, remember=False)
+    """Raises ConfigError when the metrics of the settings cannot be scored as they say, or when an
+    alert watches one that is not scored."""
+    plan, _ = plan_of(config, remember=False)
+    scored = {e.metric.name for part in (plan.base, *plan.apps.values()) for e in part}
+    faults = [
+        f"alerts.{index}.metric: got the text {alert.metric!r}; allowed: a metric that is scored: "
+        + ", ".join(sorted(scored))
+        for index, alert in enumerate(config.alerts)
+        if alert.metric and (canonical(alert.metric) or alert.metric) not in scored
+    ]
+    if faults:
+        raise ConfigError(faults)
 
 
 def plan_of(config: Config, *, remember: bool = True) -> tuple[Plan, Judge | None]:

@@ -1,8 +1,8 @@
 """Regressions: one sequential test for each rule and series that it watches.
 
 While an alert is active its evidence and its baseline stand still. It is over when the shortest
-window with enough turns has been at a rate that is no news for a while; then the evidence starts from nothing,
-and the hours of the incident never enter the baseline.
+window with enough turns has been at a rate that is no news for a while; then the evidence starts
+from nothing, and the hours of the incident never enter the baseline.
 """
 
 from __future__ import annotations
