@@ -90,6 +90,15 @@ async def test_refused_parameter_is_left_out_from_then_on(stand_in, refuse, left
         assert bodies[-1].get(name) == value
 
 
+async def test_server_that_falls_over_the_form_is_asked_in_a_lesser_one(stand_in):
+    """A status 500 that names the schema is a refusal of the form, not a fault to wait out."""
+    error = {"message": "failed to parse grammar from json_schema"}
+    ok = {"content": '{"reason": "r", "score": 4}'}
+    stand_in.script(replies=[{"status": 500, "body": {"error": error}}, ok])
+    assert (await verdict(stand_in.base_url, "fluency")).value == 4.0
+    assert _bodies(stand_in)[1]["response_format"] == {"type": "json_object"}
+
+
 async def test_many_calls_learn_together(stand_in):
     """Calls in flight while a refusal is learned all come through."""
     stand_in.script(refuse=["temperature", "max_tokens"], latency=0.01)

@@ -133,7 +133,10 @@ class Endpoint:
                 return answer
             lesser = learn(able, answer.param, answer.words, body)
             if lesser is None:
-                raise Declined(f"status {answer.status}: the request was refused", "exception")
+                refused = Declined(f"status {answer.status}: the request was refused", "exception")
+                if answer.status == 404:
+                    self._trouble.failed(refused)
+                raise refused
             if self.capabilities == able:
                 self.capabilities = lesser
                 log.info("the judge's endpoint takes less than was asked", extra=told(lesser))

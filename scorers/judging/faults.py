@@ -83,6 +83,8 @@ _LIMIT = re.compile(
     r"(?:context (?:length|window|size)|n_ctx|maximum|limit)\D{0,40}?(\d{3,7})"
     r"|(\d{3,7}) (?:max|token limit)"
 )
+_FORM = re.compile(r"response_format|json_schema|grammar")
+"""What servers that fall over an answer's form say with a status of 500."""
 _FILTER = re.compile(r"content.?filter|content management|content.?policy|safety (?:system|filter)")
 
 
@@ -99,9 +101,11 @@ def fault_of(error: Exception) -> Retryable | Permanent | Refusal:
         if _code(error) == "insufficient_quota":
             return Busy("status 429: the account's quota is spent", 60.0)
         return Busy("status 429", rest_of(error.response.headers))
+    words = str(error.body or error.message)[:4000].lower()
+    if status in (500, 501) and _FORM.search(words):
+        return Refusal(status, "response_format", words)
     if status in (408, 409, 425) or status >= 500:
         return Unreachable(f"status {status}", "exception", rest_of(error.response.headers))
-    words = str(error.body or error.message)[:4000].lower()
     if status == 413 or _code(error) == "context_length_exceeded" or _LONG.search(words):
         found = _LIMIT.search(words)
         limit = int(found[1] or found[2]) if found else None
