@@ -20,11 +20,11 @@ from scorers.backfill_plan import condition_of
 from scorers.backfill_run import Run, Runs
 from scorers.backfill_source import TurnSource
 from scorers.batch import Job, Refused
-from scorers.judge import ENGINE, Judge
+from scorers.judge import Judge
+from scorers.judged_plan import waiting_scores
 from scorers.plan import Entry, Key, Plan
 from scorers.pool import ScorerPool
-from scorers.scorer import Verdict
-from scorers.scoring import to_score, turn_scores, unasked
+from scorers.scoring import turn_scores
 
 BATCH = 64
 """Turns per task of the pool; fewer where a judge is asked, so that it is never idle."""
@@ -211,15 +211,8 @@ class Backfill:
         return await asyncio.gather(*(self._wait(turn, entries) for turn, entries in wanted))
 
     async def _wait(self, turn: Turn, entries: list[Entry]) -> TurnScores:
-        asked = [entry for entry in entries if entry.scorer.engine == ENGINE]
-        others = [entry for entry in entries if entry.scorer.engine != ENGINE]
-        judged = await self._judge.verdicts(turn, asked) if self._judge is not None else []
-        verdicts = [*judged, *[await _verdict(turn, entry) for entry in others]]
         run_id = self._run.run_id
-        scores = tuple(
-            to_score(turn, entry, verdict, run=run_id)
-            for entry, verdict in zip([*asked, *others], verdicts, strict=True)
-        )
+        scores = await waiting_scores(turn, entries, self._judge, run_id)
         return turn_scores(turn, scores, group="judge", scored_at=time.time_ns(), run=run_id)
 
     async def _commit(self) -> None:
@@ -248,14 +241,3 @@ class Backfill:
 
     async def _append(self, table: str, source: Source) -> None:
         await retrying(lambda: self._store.append(table, [source]), deadline=STORE_DEADLINE)
-
-
-async def _verdict(turn: Turn, entry: Entry) -> Verdict:
-    """The verdict of a user's own waiting scorer."""
-    early = unasked(turn, entry)
-    if early is not None:
-        return early
-    try:
-        return await entry.function(turn)  # type: ignore[misc, no-any-return]
-    except Exception as error:  # noqa: BLE001 - a scorer's fault is an outcome, and names no content
-        return Verdict(outcome="error", outcome_reason="exception", reason=type(error).__name__)

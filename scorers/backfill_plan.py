@@ -19,12 +19,12 @@ from assay.records import Turn
 from scorers.backfill_known import Known
 from scorers.backfill_run import Run
 from scorers.backfill_source import TurnSource
-from scorers.judge import ENGINE, Judge
+from scorers.judge import Judge
+from scorers.judged_plan import all_entries
 from scorers.judging.evidence import evidence_of
 from scorers.judging.prices import cost_of
 from scorers.judging.tokens import count_tokens, tokens_of
 from scorers.plan import Entry, Key, Plan
-from scorers.registry import registered, resolve
 from scorers.scoring import score_turn, unasked
 
 LOOKED_AT = 60
@@ -74,34 +74,6 @@ def with_share(config: Config, share: float) -> Config:
     update = {"budget": less, "endpoints": endpoints, **concurrency(judge)}
     settings: JudgeSettings = judge.model_copy(update=update)
     return config.model_copy(update={"judge": settings})
-
-
-def plan_of(config: Config, judge: Judge | None, sample: float = 1.0) -> Plan:
-    """The plan of the settings, the judge's entries under their model's name. A sample's ratio is
-    nested in each entry's own. Raises ConfigError as `resolve`."""
-    scorers = registered() | (judge.scorers() if judge is not None else {})
-    plan = resolve(config, scorers)
-    for entry in all_entries(plan):
-        entry.ratio = min(entry.ratio, sample)
-        if judge is not None and entry.engine == ENGINE:
-            entry.engine = judge.model_of(entry)
-    return plan
-
-
-def all_entries(plan: Plan) -> list[Entry]:
-    """Every entry of the plan once."""
-    found = {id(e): e for entries in (plan.base, *plan.apps.values()) for e in entries}
-    return list(found.values())
-
-
-def digests_of(entry: Entry, judge: Judge | None) -> frozenset[str]:
-    """The prompts that an entry may use; empty where that is not known beforehand."""
-    question = judge.question(entry) if judge is not None and entry.waits else None
-    if judge is None or question is None or judge.client.settings.bundle:
-        return frozenset()
-    others = question.prompt.file.absent.values()
-    absent = {judge.library.find(name, question.subject).digest for name in others}
-    return frozenset({question.prompt.digest, *absent})
 
 
 def scorers_in(plan: Plan) -> list[tuple[str, str, str, str]]:

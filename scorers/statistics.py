@@ -26,6 +26,14 @@ class Interval(NamedTuple):
     upper: float
 
 
+class Mean(NamedTuple):
+    """A mean and its limits; none of a single value."""
+
+    value: float
+    lower: float | None
+    upper: float | None
+
+
 class Difference(NamedTuple):
     """An estimated difference, its limits, and the p-value of there being none."""
 
@@ -46,31 +54,34 @@ def rate(defects: float, weight: float, squares: float) -> Interval | None:
     return Interval(share, *wilson(share, weight * weight / squares))
 
 
-def mean(values: Sequence[float]) -> Interval | None:
-    """The mean with limits by Student's t; of fewer than two values they are infinite."""
+def mean(values: Sequence[float]) -> Mean | None:
+    """The mean with limits by Student's t; none of nothing."""
     if not values:
         return None
     n = len(values)
     centre = math.fsum(values) / n
     if n == 1:
-        return Interval(centre, -math.inf, math.inf)
-    spread = math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (n - 1) / n)
-    half = student(n - 1) * spread
-    return Interval(centre, centre - half, centre + half)
+        return Mean(centre, None, None)
+    half = student(n - 1) * _spread(values, centre)
+    return Mean(centre, centre - half, centre + half)
 
 
 def paired_means(differences: Sequence[float]) -> Difference | None:
-    """The mean of paired differences, tested by Student's t; none of nothing."""
+    """The mean of paired differences, tested by Student's t; none of fewer than two."""
     found = mean(differences)
-    if found is None:
+    if found is None or found.lower is None or found.upper is None:
         return None
-    n = len(differences)
-    if n == 1:
-        return Difference(*found, 1.0)
-    spread = math.sqrt(math.fsum((d - found.value) ** 2 for d in differences) / (n - 1) / n)
+    spread = _spread(differences, found.value)
     if spread == 0.0:
-        return Difference(*found, 1.0 if found.value == 0.0 else 0.0)
-    return Difference(*found, _t_tail(abs(found.value) / spread, n - 1))
+        return Difference(found.value, found.lower, found.upper, float(found.value == 0.0))
+    p = _t_tail(abs(found.value) / spread, len(differences) - 1)
+    return Difference(found.value, found.lower, found.upper, p)
+
+
+def _spread(values: Sequence[float], centre: float) -> float:
+    """The standard error of the mean `centre`."""
+    n = len(values)
+    return math.sqrt(math.fsum((v - centre) ** 2 for v in values) / (n - 1) / n)
 
 
 def paired_rates(n: int, gained: int, lost: int) -> Difference | None:
@@ -122,8 +133,7 @@ def two_means(first: Sequence[float], second: Sequence[float]) -> Difference | N
     if len(first) < 2 or len(second) < 2:
         return None
     a, b = math.fsum(first) / len(first), math.fsum(second) / len(second)
-    va = math.fsum((x - a) ** 2 for x in first) / (len(first) - 1) / len(first)
-    vb = math.fsum((x - b) ** 2 for x in second) / (len(second) - 1) / len(second)
+    va, vb = _spread(first, a) ** 2, _spread(second, b) ** 2
     spread = math.sqrt(va + vb)
     if spread == 0.0:
         return Difference(a - b, a - b, a - b, 1.0 if a == b else 0.0)

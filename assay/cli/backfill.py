@@ -11,6 +11,12 @@ from assay.cli.options import AsJson, ConfigFile, Metrics
 
 commands = typer.Typer(help="Score stored traces again; see `assay backfill --help`.")
 
+
+def register(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.add_typer(commands, name="backfill", invoke_without_command=True)
+
+
 Name = Annotated[str, typer.Argument(help="A run's id, or how it begins.")]
 Yes = Annotated[bool, typer.Option("--yes", "-y", help="Begin without asking.")]
 Limit = Annotated[int | None, typer.Option(min=1, help="Score at most so many turns.")]

@@ -33,6 +33,7 @@ from scorers.backfill_known import Known
 from scorers.backfill_run import Run, Runs, Selected, new_run, thawed
 from scorers.backfill_source import SpooledTurns, StoredTurns, TurnSource, text
 from scorers.judge import judge_of
+from scorers.judged_plan import all_entries, digests_of, plan_of
 
 NICENESS = 10
 """Live scoring on the same machine goes first."""
@@ -209,13 +210,13 @@ async def _work(
     config = plans.with_share(config, run.share)
     judge = judge_of(config)
     try:
-        plan = plans.plan_of(config, judge, run.selected.sample)
+        plan = plan_of(config, judge, run.selected.sample)
         _same_scorers(run, plans.scorers_in(plan), fresh)
         store = _store(config)
         source = _open(run, runs, config, store, fresh)
         known = Known(
             store,
-            ((entry, plans.digests_of(entry, judge)) for entry in plans.all_entries(plan)),
+            ((entry, digests_of(entry, judge)) for entry in all_entries(plan)),
             run.run_id,
             rescore=run.rescore,
         )
