@@ -1,8 +1,10 @@
 """The judge's group: every turn ends once, whatever the endpoint does."""
 
 import asyncio
+import sys
 import time
 from collections import Counter
+from pathlib import Path
 
 import msgspec
 import pytest
@@ -154,6 +156,36 @@ async def test_restart_scores_what_was_left_and_nothing_twice(bus, stand_in, mon
     await second.stop()
     assert 0 < early < 60
     assert len({s.turn_id for s in found}) == len(found) == 60
+
+
+@pytest.mark.slow
+async def test_killed_process_doubles_nothing_and_pays_little_twice(tmp_path, stand_in):
+    """Killed amid its work again and again, the group still gives each turn exactly one record."""
+    stand_in.script(latency=0.1)
+    bus = EmbeddedBus(tmp_path, topics())
+    await bus.start()
+    await bus.publish([*_turns(150)])
+    await bus.stop()
+    command = [sys.executable, str(Path(__file__).parent / "judge_child.py"), str(tmp_path)]
+    kills = 0
+    for delay in (0.3, 0.5, 0.7, None):
+        child = await asyncio.create_subprocess_exec(
+            *command, stand_in.base_url, stdout=asyncio.subprocess.PIPE
+        )
+        assert await child.stdout.readline() == b"started\n"
+        if delay is not None:
+            await asyncio.sleep(delay)
+            if child.returncode is None:
+                child.kill()
+                kills += 1
+        code = await child.wait()
+        assert code == (0 if delay is None else -9)
+    await bus.start()
+    found = [decode_turn_scores(record.value) async for record in bus.read(SCORES, since=0)]
+    await bus.stop()
+    assert kills == 3
+    assert len({s.turn_id for s in found}) == len(found) == 150
+    assert stand_in.received()["calls"] <= 150 + kills * 8
 
 
 async def test_records_that_cannot_be_read_are_set_aside(bus, stand_in):
