@@ -12,8 +12,6 @@ from typing import Any, Literal, NamedTuple
 from google.protobuf.message import DecodeError
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
-from opentelemetry.proto.logs.v1.logs_pb2 import LogRecord
-from opentelemetry.proto.trace.v1.trace_pb2 import Span
 
 from assay.bus.contract import Outgoing
 from assay.bus.topics import SPANS, partition_of
@@ -55,7 +53,6 @@ def cut(
         ExportTraceServiceRequest if traces else ExportLogsServiceRequest, body
     )
     dropped = Counter({"malformed": malformed} if malformed else {})
-    fault_of = _span_fault if traces else _log_fault
     view = memoryview(body)
     places: dict[bytes, int] = {}
     keys: dict[int, bytes] = {}
@@ -73,10 +70,14 @@ def cut(
             items: dict[int, list[wire.Buffer]] = {}
             item_messages = scope.spans if traces else scope.log_records
             for item, (begin, _, end) in zip(item_messages, scope_parts.items, strict=True):
-                if fault := fault_of(item):
+                trace_id = item.trace_id
+                if traces:
+                    fault = _span_fault(trace_id, item.span_id, item.parent_span_id)
+                else:
+                    fault = _log_fault(trace_id, item.span_id)
+                if fault:
                     dropped[fault] += 1
                     continue
-                trace_id = item.trace_id
                 if head_ratio < 1 and head_ratio <= draw(
                     trace_id, item.trace_state if traces else ""
                 ):
@@ -125,19 +126,17 @@ def _reserved(scope: str) -> bool:
     return scope == RESERVED_SCOPE or scope.startswith(RESERVED_SCOPE + ".")
 
 
-def _span_fault(span: Span) -> str:
-    trace_id, span_id = span.trace_id, span.span_id
+def _span_fault(trace_id: bytes, span_id: bytes, parent_id: bytes) -> str:
     if len(trace_id) != 16 or trace_id == _NO_TRACE:
         return "invalid_trace_id"
-    if len(span_id) != 8 or span_id == _NO_SPAN or len(span.parent_span_id) not in (0, 8):
+    if len(span_id) != 8 or span_id == _NO_SPAN or len(parent_id) not in (0, 8):
         return "invalid_span_id"
     return ""
 
 
-def _log_fault(record: LogRecord) -> str:
-    trace_id = record.trace_id
+def _log_fault(trace_id: bytes, span_id: bytes) -> str:
     if not trace_id or trace_id == _NO_TRACE:
         return "no_trace_id"
     if len(trace_id) != 16:
         return "invalid_trace_id"
-    return "" if len(record.span_id) in (0, 8) else "invalid_span_id"
+    return "" if len(span_id) in (0, 8) else "invalid_span_id"

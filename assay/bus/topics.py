@@ -60,8 +60,7 @@ def murmur2(data: bytes) -> int:
     whole = length & ~3
     for (k,) in struct.iter_unpack("<I", data[:whole]):
         k = (k * m) & mask
-        k ^= k >> 24
-        h = ((h * m) & mask) ^ ((k * m) & mask)
+        h = (h * m ^ (k ^ k >> 24) * m) & mask
     rest = data[whole:]
     if rest:
         h ^= int.from_bytes(rest, "little")

@@ -190,7 +190,10 @@ def _model(step: Step | None) -> str | None:
 
 
 def _one(steps: list[Step], name: str) -> Any:
-    return next((value for step in steps if (value := getattr(step, name)) is not None), None)
+    for step in steps:
+        if (value := getattr(step, name)) is not None:
+            return value
+    return None
 
 
 def _text(attributes: dict[str, Any], key: str) -> str:

@@ -75,21 +75,23 @@ _TABLES: tuple[tuple[str, Callable[[Any], Any], tuple[str, ...]], ...] = (
 SLOTS: dict[str, tuple[str, int, Callable[[Any], Any]]] = {
     key: (name, rank, convert) for name, convert, keys in _TABLES for rank, key in enumerate(keys)
 }
-_DIRECT = (
-    "conversation",
-    "user",
-    "agent",
-    "prompt",
-    "prompt_version",
-    "model",
-    "response_model",
-    "provider",
-    "input_tokens",
-    "output_tokens",
-    "cached_tokens",
-    "cost",
-    "finish",
-    "response_id",
+_DIRECT = frozenset(
+    {
+        "conversation",
+        "user",
+        "agent",
+        "prompt",
+        "prompt_version",
+        "model",
+        "response_model",
+        "provider",
+        "input_tokens",
+        "output_tokens",
+        "cached_tokens",
+        "cost",
+        "finish",
+        "response_id",
+    }
 )
 """Facts that go into the step as they are."""
 
@@ -112,9 +114,9 @@ def scan(attributes: Mapping[str, Any]) -> tuple[Facts, list[str]]:
 
 def fill(step: Step, found: Facts) -> None:
     """Put facts into a step; what it knows already stays."""
-    for name in _DIRECT:
-        if name in found and getattr(step, name) is None:
-            setattr(step, name, found[name][1])
+    for name, (_, fact) in found.items():
+        if name in _DIRECT and getattr(step, name) is None:
+            setattr(step, name, fact)
     if not step.kind:
         kind = found.get("kind") or found.get("operation")
         if kind is not None:
