@@ -23,6 +23,7 @@ from assay.errors import ConfigError
 from assay.records import ERROR_REASONS, encode
 from scorers.judge import judge_of
 from scorers.judging import client as client_module
+from scorers.judging.faults import rest_of, spent_until
 from scorers.scoring import to_score
 
 
@@ -197,6 +198,36 @@ async def test_busy_and_broken_answers_are_tried_again(stand_in):
     found = await verdict(stand_in.base_url, "fluency")
     assert (found.value, found.judge_usage.calls) == (4.0, 4)
     assert time.monotonic() - began >= 0.7
+
+
+async def test_rate_limit_headers_are_obeyed(stand_in):
+    """When an answer says that no calls are left, the next one waits for the stated time."""
+    headers = {"x-ratelimit-remaining-requests": "0", "x-ratelimit-reset-requests": "600ms"}
+    stand_in.script(replies=[{"content": '{"score": 4}', "headers": headers}])
+    judge, entries = open_judge(config_of(stand_in.base_url, "fluency"))
+    await judge.verdicts(TURN, entries)
+    began = time.monotonic()
+    await judge.verdicts(TURN, entries)
+    await judge.stop()
+    assert 0.55 <= time.monotonic() - began < 3.0
+
+
+@pytest.mark.parametrize(
+    ("headers", "rest", "spent"),
+    [
+        ({}, None, 0.0),
+        ({"retry-after": "2"}, 2.0, 0.0),
+        ({"retry-after-ms": "250", "retry-after": "2"}, 0.25, 0.0),
+        ({"retry-after": "Wed, 21 Oct 2026 07:28:00 GMT"}, None, 0.0),
+        ({"retry-after": "99999"}, 300.0, 0.0),
+        ({"x-ratelimit-remaining-tokens": "0", "x-ratelimit-reset-tokens": "1m2.5s"}, None, 62.5),
+        ({"x-ratelimit-remaining-tokens": "1", "x-ratelimit-reset-tokens": "1m"}, None, 0.0),
+        ({"x-ratelimit-remaining-requests": "0"}, None, 0.0),
+    ],
+)
+def test_waiting_times_in_headers(headers, rest, spent):
+    """Seconds are read from every usual form, bounded, and never guessed."""
+    assert (rest_of(headers), spent_until(headers)) == (rest, spent)
 
 
 async def test_hung_call_ends_at_its_deadline(stand_in, monkeypatch):
