@@ -133,6 +133,13 @@ class Remote:
             status = json.load(answer)
         return status if isinstance(status, dict) else {}
 
+    def ask(self, method: str, path: str, body: dict[str, Any] | None = None) -> Any:
+        """The decoded answer of a route that is no listing; none when it has nothing to say."""
+        sent = None if body is None else json.dumps(body).encode()
+        with self._open(path, body=sent, method=method) as answer:
+            text = answer.read()
+        return json.loads(text) if text else None
+
     def _list(self, path: str, kind: type[T], parameters: dict[str, Any] | None = None) -> list[T]:
         with self._open(path, parameters) as answer:
             return [msgspec.json.decode(line, type=kind) for line in answer]
@@ -144,10 +151,13 @@ class Remote:
         *,
         body: bytes | None = None,
         timeout: float | None = TIMEOUT,
+        method: str | None = None,
     ) -> Any:
         given = {k: v for k, v in (parameters or {}).items() if v is not None}
         url = f"{self._base}/{path}?{urllib.parse.urlencode(given)}"
-        request = urllib.request.Request(url, body, self._headers)  # noqa: S310 - http, as built
+        request = urllib.request.Request(  # noqa: S310 - http, as built
+            url, body, self._headers, method=method
+        )
         try:
             return urllib.request.urlopen(request, timeout=timeout)  # noqa: S310
         except urllib.error.HTTPError as error:

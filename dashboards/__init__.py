@@ -1,0 +1,1 @@
+"""Boards for Grafana and rules for Prometheus, as code and as the files that they give."""

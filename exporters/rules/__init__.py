@@ -1,0 +1,1 @@
+"""Rules for Prometheus, and tests of them for promtool, generated from the settings."""
