@@ -117,24 +117,22 @@ def _csv(file: BinaryIO, report: Report) -> Iterator[tuple[int, Any]]:
     """Rows under the names of the first line. A cell that is empty is absent."""
     csv.field_size_limit(2 * MAX_LINE)
     # Bytes that are no UTF-8 become lone surrogates, which `_problem` finds in their cell.
-    text = io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="")
-    reader = csv.reader(text, strict=True)
-    columns: list[str] | None = None
-    while True:
-        before = reader.line_num + 1
-        try:
-            cells = next(reader, None)
-        except csv.Error as error:
-            report(BadLine(before, f"broken CSV: {error}"))
-            continue
-        if cells is None:
-            return
-        if columns is None:
-            columns = [name.strip() for name in cells]
-        elif len(cells) != len(columns):
-            if cells:
-                problem = f"{len(cells)} cells, and {len(columns)} columns"
-                report(BadLine(before, problem))
-        else:
-            pairs = zip(columns, cells, strict=True)
-            yield before, {name: cell for name, cell in pairs if cell != ""}
+    with io.TextIOWrapper(file, "utf-8-sig", errors="surrogateescape", newline="") as text:
+        reader = csv.reader(text, strict=True)
+        columns: list[str] | None = None
+        while True:
+            before = reader.line_num + 1
+            try:
+                cells = next(reader, None)
+            except csv.Error as error:
+                report(BadLine(before, f"broken CSV: {error}"))
+                continue
+            if cells is None:
+                return
+            if columns is None:
+                columns = [name.strip() for name in cells]
+            elif len(cells) == len(columns):
+                pairs = zip(columns, cells, strict=True)
+                yield before, {name: cell for name, cell in pairs if cell != ""}
+            elif cells:
+                report(BadLine(before, f"{len(cells)} cells, and {len(columns)} columns"))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli import backfill, dead_letter, stages, topics
+from assay.cli import alerts, backfill, compare, dead_letter, evaluate, rules, stages, topics
 from assay.cli.options import AsJson, ConfigFile, config_path
 from assay.errors import AssayError, ConfigError
 
@@ -38,7 +38,11 @@ app.add_typer(doctor, name="doctor", invoke_without_command=True)
 app.add_typer(dead_letter.commands, name="dead-letter")
 stages.register(app)
 topics.register(app)
-app.add_typer(backfill.commands, name="backfill", invoke_without_command=True)
+rules.register(app)
+app.add_typer(alerts.commands, name="alerts")
+backfill.register(app)
+evaluate.register(app)
+compare.register(app)
 
 Since = Annotated[str, typer.Option(help="How far back: 10m, 3h, 2d.")]
 App = Annotated[str | None, typer.Option("--app", help="Only this app (service.name).")]
