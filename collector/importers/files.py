@@ -195,7 +195,7 @@ def _is_whole(line: bytes) -> bool:
 def _decoded(path: Path, number: int, text: bytes, report: Report) -> list[Any]:
     """The documents in a JSON text: its value, or the items of an array."""
     try:
-        value = json.loads(text.decode("utf-8-sig", "replace"), strict=False)
+        value = json.loads(text.rstrip().decode("utf-8-sig", "replace"), strict=False)
     except json.JSONDecodeError as error:
         report(Problem(str(path), number + error.lineno - 1, f"broken JSON: {error.msg}"))
         return []
