@@ -344,6 +344,9 @@ class Alert(Section):
     )
     health: list[HealthKind] = Field([], description="What is watched of the pipeline itself.")
     hold_for: Duration = Field(0.0, description="How long it must hold before it fires.")
+    keep_for: Duration = Field(
+        120.0, description="How long it must be gone before the alert is over: rates waver."
+    )
     severity: Literal["critical", "warning", "info"] = Field(
         "warning", description="The label `severity`."
     )

@@ -10,8 +10,6 @@ import msgspec
 
 from exporters.alerting.finding import Finding
 
-KEEP = 120.0
-"""Seconds for which a condition must be gone before its alert is over: rates waver."""
 RESOLVED_KEPT = 24 * 3600.0
 """Seconds for which an alert that is over is still known."""
 
@@ -23,6 +21,9 @@ class State(msgspec.Struct):
     annotations: dict[str, str]
     route: str | None
     hold_for: float
+    """Seconds for which the condition must hold before it fires."""
+    keep_for: float
+    """Seconds for which it must be gone before the alert is over."""
     state: Literal["pending", "firing", "resolved"]
     since: float
     """When the condition began to hold."""
@@ -50,6 +51,7 @@ class Lifecycle:
                     annotations=finding.annotations,
                     route=finding.rule.route,
                     hold_for=finding.rule.hold_for,
+                    keep_for=finding.rule.keep_for,
                     state="pending",
                     since=now,
                     seen=now,
@@ -62,7 +64,7 @@ class Lifecycle:
         for fingerprint, alert in list(self.alerts.items()):
             if alert.state == "pending" and alert.seen < now:
                 del self.alerts[fingerprint]
-            elif alert.state == "firing" and now - alert.seen >= KEEP:
+            elif alert.state == "firing" and now - alert.seen >= alert.keep_for:
                 alert.state, alert.resolved = "resolved", now
             elif alert.state == "resolved" and now - alert.resolved > RESOLVED_KEPT:
                 del self.alerts[fingerprint]

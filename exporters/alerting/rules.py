@@ -31,6 +31,7 @@ class Rule(msgspec.Struct, frozen=True, kw_only=True):
     """objective: the defect rate; regression: the relative change; severity: the accepted share."""
     level: str = ""
     hold_for: float = 0.0
+    keep_for: float = 120.0
     severity: str = "warning"
     labels: dict[str, str] = {}
     runbook: str | None = None
@@ -67,6 +68,7 @@ def _rules(alert: Alert) -> Iterator[Rule]:
         window=alert.window,
         min_turns=alert.min_turns,
         hold_for=alert.hold_for,
+        keep_for=alert.keep_for,
         severity=alert.severity,
         labels=alert.labels,
         runbook=alert.runbook,

@@ -77,8 +77,8 @@ def alerting(rule: Rule, board: str | None) -> dict[str, Any]:
     found: dict[str, Any] = {"alert": rule.alert, "expr": expression(rule)}
     if rule.hold_for:
         found["for"] = f"{rule.hold_for:.0f}s"
-    if rule.cause in ("objective", "severity", "regression"):
-        found["keep_firing_for"] = "2m"
+    if rule.keep_for:
+        found["keep_firing_for"] = f"{rule.keep_for:.0f}s"
     labels = {name: _literal(value) for name, value in rule.labels.items()}
     found["labels"] = labels | {
         "alert": _literal(rule.alert),
