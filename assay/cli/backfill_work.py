@@ -145,7 +145,7 @@ def show_run(path: Path | None, name: str, as_json: bool) -> None:
             out.print(Text(f"{key:>8}  ", "dim") + Text(plain(shown)))
     _summary(run)
     rows = asyncio.run(
-        _store(config).query(
+        store_of(config).query(
             "SELECT metric, subject, engine, scorer_version AS version, count(*) AS scores, "  # noqa: S608
             "avg(value) AS mean, sum(CASE WHEN passed = false THEN weight END) / "
             "sum(CASE WHEN passed IS NOT NULL THEN weight END) AS defect_rate, "
@@ -172,7 +172,7 @@ def show_diff(path: Path | None, name: str, as_json: bool) -> None:
     """The run beside the live scores of the same turns."""
     config = load(config_path(path))
     run = Runs(config.data_dir).find(name)
-    rows = asyncio.run(diff(_store(config), run.run_id))
+    rows = asyncio.run(diff(store_of(config), run.run_id))
     if as_json or not rows:
         print_lines(rows)
         if not rows:
@@ -212,7 +212,7 @@ async def _work(
     try:
         plan = plan_of(config, judge, run.selected.sample)
         _same_scorers(run, plans.scorers_in(plan), fresh)
-        store = _store(config)
+        store = store_of(config)
         source = _open(run, runs, config, store, fresh)
         known = Known(
             store,
@@ -387,7 +387,8 @@ def _state(runs: Runs, run: Run) -> str:
     return "interrupted" if run.state == "running" and not runs.is_held(run) else run.state
 
 
-def _store(config: Config) -> Store:
+def store_of(config: Config) -> Store:
+    """The store. Raises Permanent when it is switched off."""
     store = open_store(config)
     if store is None:
         raise Permanent("there is no store: exporters.store.enabled is false")

@@ -9,15 +9,13 @@ from typing import Any
 
 import msgspec
 
-from assay.cli.backfill_work import moment_of
+from assay.cli.backfill_work import moment_of, store_of
 from assay.cli.evaluate_work import Options, make_run
 from assay.cli.options import config_path, with_metrics
 from assay.cli.show import console, plain, print_lines, table
-from assay.cli.wiring import open_store
 from assay.config import Config, load
 from assay.errors import ConfigError, Permanent
 from assay.records import Score
-from assay.store import Store
 from scorers import compare as comparing
 from scorers.backfill_run import Runs
 from scorers.backfill_source import date_text, text
@@ -98,7 +96,7 @@ def _side(name: str, config: Config, metrics: str | None, since: str) -> Side:
 
 
 async def _stored(config: Config, where: str) -> dict[comparing.Key, comparing.Pool]:
-    store = _store(config)
+    store = store_of(config)
     found: list[Score] = []
     columns = "metric, subject, engine, direction, value, passed, weight, outcome"
     sql = f"SELECT {columns} FROM scores_latest WHERE {where}"  # noqa: S608 - quoted
@@ -225,10 +223,3 @@ def _limits(found: Any, form: str) -> str:
 
 def _p(found: Any) -> str:
     return "" if found is None else f"{found.p:.2g}"
-
-
-def _store(config: Config) -> Store:
-    store = open_store(config)
-    if store is None:
-        raise Permanent("there is no store: exporters.store.enabled is false")
-    return store

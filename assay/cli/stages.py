@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from assay import __version__
+from assay.cli import export_scores
 from assay.cli.options import ConfigFile, config_path
 
 if TYPE_CHECKING:
@@ -26,7 +27,10 @@ def register(app: typer.Typer) -> None:
     """Add the commands to `app`."""
     app.command()(collect)
     app.command()(assemble)
-    app.command()(export)
+    exports = typer.Typer()
+    exports.callback()(export)
+    export_scores.register(exports)
+    app.add_typer(exports, name="export", invoke_without_command=True)
 
 
 def collect(
@@ -65,6 +69,7 @@ def score(config: Path | None, groups: Sequence[str], listen: str | None, *, ver
 
 
 def export(
+    context: typer.Context,
     config: ConfigFile = None,
     sink: Annotated[
         list[str] | None, typer.Option(help="prometheus or store; default: all of the settings.")
@@ -73,6 +78,8 @@ def export(
     verbose: Verbose = False,
 ) -> None:
     """Run the exporters: scores of the stream in, series and tables out."""
+    if context.invoked_subcommand is not None:
+        return
     from assay.cli import export as stage
     from assay.cli.process import run_until_signalled
 
