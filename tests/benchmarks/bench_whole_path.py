@@ -3,283 +3,140 @@
 Run: python tests/benchmarks/bench_whole_path.py [seconds] [turns a second]. Turns of five spans
 (agent, retriever, tool, two model calls) of about 2 kB a span go from another process to an
 `assay up` with the default metrics, everything sampled. Printed: what was sent, how far the stages
-were behind at the end, how long they took to catch up, the memory, the processor time of each
-part, and the time from a root span's arrival to its sample. The limit is `LIMIT` spans a second
-with bounded lag and under 600 MB.
+were behind at the end, how long they took to catch up, the memory, and the processor time of each
+part. The limit is `LIMIT` spans a second with bounded lag and under 600 MB.
+
+Then, at `QUIET` turns a second: the time from a root span's arrival to its sample on `/metrics`,
+against settle + 2 s.
 """
 
 from __future__ import annotations
 
-import http.client
-import json
-import os
-import random
-import signal
-import subprocess
 import sys
-import tempfile
 import threading
 import time
-import urllib.request
-from concurrent.futures import ThreadPoolExecutor
-from pathlib import Path
-from typing import Any
+from bisect import bisect_left
+from itertools import accumulate
 
-from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+from agent import Agent, page, processes, running, sums
+from traffic import SPANS, Sent, send_apart
 
-from assay.cli.source import RUNNING
+from assay.config import Config
 
 LIMIT = 5_000
-TRACES_PER_REQUEST = 20
-TEMPLATES = 200
-SENDERS = 8
-HEADERS = {"content-type": "application/x-protobuf"}
-PLACEHOLDER = b"\xa5" * 16
-SENTENCES = (
-    "The Aurora desk lamp has five brightness levels and draws nine watts at most.",
-    "Opened kettles can only be exchanged, unused ones are refunded within thirty days.",
-    "Delivery takes three to five working days and is free above fifty euros.",
-    "The warranty covers the light module and the hinge for two years.",
-    "A parcel that does not arrive is sent again at our cost.",
-    "Shelves carry twenty kilograms on each board when they are fixed to the wall.",
-    "Please keep the receipt as proof of purchase, a photo of it is enough.",
-    "Returns are picked up at home when the box is heavier than thirty kilograms.",
-)
-
-
-def template(rng: random.Random) -> bytes:
-    """One five-span trace, its id a placeholder."""
-
-    def prose(sentences: int) -> str:
-        return " ".join(rng.choices(SENTENCES, k=sentences))
-
-    def parts(role: str, text: str) -> str:
-        return json.dumps([{"role": role, "parts": [{"type": "text", "content": text}]}])
-
-    question, documents = prose(1), [prose(12) for _ in range(3)]
-    answer = prose(6)
-    ids = [rng.randbytes(8) for _ in range(5)]
-    chat = {
-        "gen_ai.operation.name": "chat",
-        "gen_ai.provider.name": "openai",
-        "gen_ai.request.model": "gpt-4o-mini",
-        "gen_ai.usage.input_tokens": 400,
-        "gen_ai.usage.output_tokens": 90,
-    }
-    spans: list[tuple[str, bytes, dict[str, Any]]] = [
-        (
-            "invoke_agent helpdesk",
-            b"",
-            {
-                "gen_ai.operation.name": "invoke_agent",
-                "gen_ai.agent.name": "helpdesk",
-                "gen_ai.input.messages": parts("user", question),
-                "gen_ai.output.messages": parts("assistant", answer),
-            },
-        ),
-        (
-            "retrieval kb",
-            ids[0],
-            {
-                "gen_ai.operation.name": "retrieval",
-                "gen_ai.retrieval.query.text": question,
-                "gen_ai.retrieval.documents": json.dumps(
-                    [{"id": f"d{i}", "score": 0.5, "content": d} for i, d in enumerate(documents)]
-                ),
-            },
-        ),
-        (
-            "execute_tool find_order",
-            ids[0],
-            {
-                "gen_ai.operation.name": "execute_tool",
-                "gen_ai.tool.name": "find_order",
-                "gen_ai.tool.call.id": "call_1",
-                "gen_ai.tool.call.arguments": '{"order_id": "ORD-1042"}',
-                "gen_ai.tool.call.result": json.dumps({"status": "shipped", "note": prose(4)}),
-            },
-        ),
-        ("chat gpt-4o-mini", ids[0], chat | {"gen_ai.input.messages": parts("user", prose(14))}),
-        (
-            "chat gpt-4o-mini",
-            ids[0],
-            chat
-            | {
-                "gen_ai.input.messages": parts("user", "\n".join(documents) + question),
-                "gen_ai.output.messages": parts("assistant", answer),
-            },
-        ),
-    ]
-    body = ExportTraceServiceRequest()
-    resource = body.resource_spans.add()
-    resource.resource.attributes.add(key="service.name").value.string_value = "bench"
-    scope = resource.scope_spans.add()
-    start = time.time_ns()
-    for index, (name, parent, attributes) in enumerate(spans):
-        span = scope.spans.add(
-            trace_id=PLACEHOLDER,
-            span_id=ids[index],
-            parent_span_id=parent,
-            name=name,
-            start_time_unix_nano=start + index,
-            end_time_unix_nano=start + 10**9 - index,
-        )
-        for key, value in attributes.items():
-            field = span.attributes.add(key=key).value
-            if isinstance(value, int):
-                field.int_value = value
-            else:
-                field.string_value = value
-    return body.SerializeToString()
-
-
-def send(url: str, rate: float, seconds: float) -> tuple[int, int, int]:
-    """Send traces at `rate` a second for `seconds`: traces, bytes, refused requests."""
-    rng = random.Random(7)
-    templates = [template(rng) for _ in range(TEMPLATES)]
-    host = url.removeprefix("http://").partition("/")[0]
-    started = time.monotonic()
-
-    def sender(seed: int) -> tuple[int, int, int]:
-        rng = random.Random(seed)
-        connection = http.client.HTTPConnection(host)
-        sent = size = refused = 0
-        while (now := time.monotonic() - started) < seconds:
-            ahead = sent - now * rate / SENDERS
-            if ahead >= 0:
-                time.sleep(max(0.002, ahead * SENDERS / rate))
-                continue
-            body = b"".join(
-                rng.choice(templates).replace(PLACEHOLDER, rng.randbytes(16))
-                for _ in range(TRACES_PER_REQUEST)
-            )
-            connection.request("POST", "/v1/traces", body, HEADERS)
-            answer = connection.getresponse()
-            answer.read()
-            if answer.status == 200:
-                sent += TRACES_PER_REQUEST
-                size += len(body)
-            else:
-                refused += 1
-                time.sleep(0.2)
-        connection.close()
-        return sent, size, refused
-
-    with ThreadPoolExecutor(SENDERS) as pool:
-        sums = list(pool.map(sender, range(SENDERS)))
-    return sum(s[0] for s in sums), sum(s[1] for s in sums), sum(s[2] for s in sums)
-
-
-def samples(api: str) -> dict[str, float]:
-    """Sums of the samples of each name, of the plain text page."""
-    with urllib.request.urlopen(f"http://{api}/metrics", timeout=30) as page:
-        sums: dict[str, float] = {}
-        for line in page.read().decode().splitlines():
-            if not line.startswith("#"):
-                name, _, value = line.rpartition(" ")
-                name = name.partition("{")[0]
-                sums[name] = sums.get(name, 0.0) + float(value)
-        return sums
-
-
-def processes(root: int) -> dict[int, tuple[float, float]]:
-    """Processor seconds and resident MB of a process and what it started."""
-    found = {}
-    for entry in Path("/proc").iterdir():
-        if not entry.name.isdigit():
-            continue
-        try:
-            stat = (entry / "stat").read_text().rpartition(") ")[2].split()
-            group, pid = int(stat[2]), int(entry.name)
-            if group == root:
-                seconds = (int(stat[11]) + int(stat[12])) / os.sysconf("SC_CLK_TCK")
-                found[pid] = (seconds, int(stat[21]) * os.sysconf("SC_PAGE_SIZE") / 1e6)
-        except OSError:
-            continue
-    return found
+MEMORY = 600
+QUIET = 200
+QUIET_SECONDS = 30.0
+LOOK = 0.1
+"""Seconds between two looks at the page, by which the latency is overstated at most."""
+PROBE = 'metric="latency_seconds"'
+CATCH_UP = 120
 
 
 def main() -> None:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 30.0
-    rate = float(sys.argv[2]) if len(sys.argv) > 2 else LIMIT / 5
-    with tempfile.TemporaryDirectory() as folder:
-        config = Path(folder, "assay.yaml")
-        config.write_text(
-            'collector: {http: "127.0.0.1:0", grpc: null}\n'
-            'exporters: {prometheus: {listen: "127.0.0.1:0"}}\n'
-        )
-        agent = subprocess.Popen(
-            [sys.executable, "-m", "assay.cli.main", "up"],
-            cwd=folder,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            start_new_session=True,
-        )
-        try:
-            assert agent.stdout is not None
-            agent.stdout.readline()
-            running = json.loads(Path(folder, "assay-data", RUNNING).read_text())
-            measure(running, agent.pid, rate, seconds)
-        finally:
-            agent.send_signal(signal.SIGTERM)
-            agent.wait(60)
+    rate = float(sys.argv[2]) if len(sys.argv) > 2 else LIMIT / SPANS
+    with running() as agent:
+        measure_load(agent, rate, seconds)
+    with running() as agent:
+        measure_latency(agent)
 
 
-def measure(running: dict[str, Any], pid: int, rate: float, seconds: float) -> None:
-    peak = 0.0
+def measure_load(agent: Agent, rate: float, seconds: float) -> None:
+    """Print what came through at `rate`, and at what cost."""
     done = threading.Event()
+    peak = 0.0
     behind: list[tuple[float, float, float]] = []
+    before = processes(agent)
     started = time.monotonic()
 
     def watch() -> None:
         nonlocal peak
         while not done.wait(2.0):
-            peak = max(peak, sum(mb for _, mb in processes(pid).values()))
-            page = samples(running["api"])
-            behind.append(
-                (
-                    time.monotonic() - started,
-                    page.get("assay_bus_lag_records", 0.0),
-                    page.get("assay_turns_total", 0.0),
-                )
-            )
+            peak = max(peak, sum(used.resident for used in processes(agent).values()))
+            now = sums(agent)
+            lag, turns = now.get("assay_bus_lag_records", 0.0), now.get("assay_turns_total", 0.0)
+            behind.append((time.monotonic() - started, lag, turns))
 
     watcher = threading.Thread(target=watch)
     watcher.start()
-    sender = subprocess.run(
-        [sys.executable, __file__, "--send", running["http"], str(rate), str(seconds)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    sent, size, refused = json.loads(sender.stdout)
+    sent = send_apart(agent.http, rate, seconds)
     ended = time.monotonic()
-    page = samples(running["api"])
-    while page.get("assay_turns_total", 0.0) < sent or page["assay_bus_lag_records"] > 0:
-        if time.monotonic() - ended > 120:
+    now = sums(agent)
+    while now.get("assay_turns_total", 0.0) < sent.turns or now["assay_bus_lag_records"] > 0:
+        if time.monotonic() - ended > CATCH_UP:
             break
         time.sleep(0.5)
-        page = samples(running["api"])
+        now = sums(agent)
     caught_up = time.monotonic() - ended
     done.set()
     watcher.join()
-    spans = sent * 5 / seconds
-    print(f"sent {sent} turns, {spans:,.0f} spans/s ({spans / LIMIT:.2f} of the limit {LIMIT:,}), ")
-    print(f"  {size / sent / 5:.0f} bytes a span, {refused} requests refused")
-    print(
-        f"turns counted {page.get('assay_turns_total', 0):.0f}, caught up {caught_up:.1f} s after"
-    )
+    spans = sent.turns * SPANS / seconds
+    print(f"sent {sent.turns} turns, {spans:,.0f} spans/s ({spans / LIMIT:.2f} of {LIMIT:,}),")
+    print(f"  {sent.size / sent.turns / SPANS:.0f} bytes a span, {sent.refused} requests refused")
+    print(f"turns counted {now.get('assay_turns_total', 0):.0f}, all done {caught_up:.1f} s after")
     print("  (settle is 6 s, the store commits every 10 s)")
-    print(f"peak resident memory of all processes {peak:.0f} MB (limit 600)")
-    for process, (cpu, mb) in sorted(processes(pid).items()):
-        print(f"  process {process}: {cpu / seconds:.2f} cores, {mb:.0f} MB")
+    print(f"peak resident memory of all processes {peak:.0f} MB ({peak / MEMORY:.2f} of {MEMORY})")
+    total = 0.0
+    for pid, used in sorted(processes(agent).items()):
+        spent = used.seconds - (before[pid].seconds if pid in before else 0.0)
+        each = spent / sent.turns * 1000
+        total += each
+        print(f"  process {pid}: {each:.2f} ms of a processor a turn, {used.resident:.0f} MB")
+    print(f"  all: {total:.2f} ms a turn, so {1000 * SPANS / total:,.0f} spans/s for each core")
     print("lag (records on the bus, turns counted) every few seconds:")
     for at, lag, turns in behind[:: max(1, len(behind) // 12)]:
         print(f"  {at:5.0f} s  {lag:7.0f}  {turns:9.0f}")
 
 
+def measure_latency(agent: Agent) -> None:
+    """Print how long turns take from their root's arrival to their sample.
+
+    The n-th turn to be counted is taken for the n-th that was sent: at a steady rate their times
+    have the same distribution.
+    """
+    seen: list[tuple[float, float]] = []
+    done = threading.Event()
+
+    def watch() -> None:
+        while not done.wait(LOOK):
+            counted = sum(
+                value
+                for name, value in page(agent)
+                if name.startswith("assay_evaluations_total") and PROBE in name
+            )
+            seen.append((time.monotonic(), counted))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    sent = send_apart(agent.http, QUIET, QUIET_SECONDS, turns=4)
+    limit = Config().assembly.settle + 2.0
+    ended = time.monotonic()
+    while time.monotonic() - ended < CATCH_UP and (not seen or seen[-1][1] < sent.turns):
+        time.sleep(LOOK)
+    done.set()
+    watcher.join()
+    waits = sorted(latencies(sent, seen))
+    if len(waits) < sent.turns:
+        print(f"root to sample: {sent.turns - len(waits)} of {sent.turns} turns were not seen")
+        return
+    middle, worst = waits[len(waits) // 2], waits[int(len(waits) * 0.99)]
+    print(f"root to sample at {QUIET} turns/s, {len(waits)} turns: p50 {middle:.2f} s,")
+    print(f"  p99 {worst:.2f} s ({worst / limit:.2f} of settle + 2 s = {limit:.0f} s)")
+
+
+def latencies(sent: Sent, seen: list[tuple[float, float]]) -> list[float]:
+    """Seconds from each request's beginning until its turns were seen on the page."""
+    counts = [counted for _, counted in seen]
+    found = []
+    for (began, turns), total in zip(
+        sent.accepted, accumulate(turns for _, turns in sent.accepted), strict=True
+    ):
+        at = bisect_left(counts, total)
+        if at < len(seen):
+            found += [seen[at][0] - began] * turns
+    return found
+
+
 if __name__ == "__main__":
-    if sys.argv[1:2] == ["--send"]:
-        print(json.dumps(send(sys.argv[2], float(sys.argv[3]), float(sys.argv[4]))))
-    else:
-        main()
+    main()
