@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 import msgspec
 
 from assay.errors import Permanent, Retryable
@@ -33,11 +35,21 @@ class Questioner:
     def __init__(self, asker: Asker, library: Library) -> None:
         self.asker = asker
         self._library = library
+        self._turn: Turn | None = None
+        self._read: Evidence = {}
 
     async def answer(self, question: Question, turn: Turn) -> Verdict:
         """The verdict on a turn. Raises nothing that an endpoint does."""
-        evidence = evidence_of(turn, question.prompt.inputs)
+        evidence = self._evidence(turn, question.prompt.inputs)
         return await self.answer_evidence(question, evidence, turn)
+
+    def _evidence(self, turn: Turn, inputs: Sequence[str]) -> Evidence:
+        """As `evidence_of`; the inputs of the latest turn are read once, for all its questions."""
+        if turn is not self._turn:
+            self._turn, self._read = turn, {}
+        missing = [name for name in inputs if name not in self._read]
+        self._read |= {name: [] for name in missing} | evidence_of(turn, missing)
+        return {name: self._read[name] for name in inputs if self._read[name]}
 
     async def answer_evidence(self, question: Question, evidence: Evidence, turn: Turn) -> Verdict:
         """The verdict of one question on given evidence."""
