@@ -260,6 +260,21 @@ class TurnScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     scores: tuple[Score, ...] = ()
 
 
+class Label(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a person says a metric should have answered on a turn."""
+
+    label_id: str
+    """The same words by the same person about the same turn and metric give the same id."""
+    turn_id: str
+    metric: str
+    subject: Subject = "response"
+    value: float | None = None
+    passed: bool | None = None
+    who: str = ""
+    comment: str | None = None
+    labelled_at: int = 0
+
+
 class SeriesKey(msgspec.Struct, frozen=True, array_like=True):
     """What makes two scores members of the same series."""
 

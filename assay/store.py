@@ -30,9 +30,9 @@ from deltalake import (
 from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchError
 
 from assay.errors import Permanent, Retryable
-from assay.store_tables import SCORES, SCORES_LATEST, TURNS, TableSpec
+from assay.store_tables import LABELS, SCORES, SCORES_LATEST, TURNS, TableSpec
 
-TABLES = {spec.name: spec for spec in (TURNS, SCORES)}
+TABLES = {spec.name: spec for spec in (TURNS, SCORES, LABELS)}
 MOST_ROWS = 100_000
 SMALL_FILES = 16
 """Files of one date above which they are compacted."""

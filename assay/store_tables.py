@@ -1,4 +1,4 @@
-"""The store's tables: one row per Turn, one per Score entry; columns are the records' fields.
+"""The store's tables: a row per Turn, per Score entry and per Label; columns are their fields.
 
 Times are UTC timestamps with microseconds. What nests is JSON text, which every engine reads; the
 usage records are flattened. `date` is the UTC date of the event and the partition. A new column is
@@ -198,6 +198,19 @@ SCORES = TableSpec(
         *_plain(REAL, "judge_latency"),
     ),
     ("turn_id", "trace_id", "app", "environment", "metric", "engine", "outcome", "scored_at"),
+)
+
+LABELS = TableSpec(
+    "labels",
+    (
+        Column("date", DATE, lambda fields: (at // DAY for at in fields["labelled_at"])),
+        *_plain(TEXT, "label_id", "turn_id", "metric", "subject"),
+        *_plain(REAL, "value"),
+        *_plain(FLAG, "passed"),
+        *_plain(TEXT, "who", "comment"),
+        Column("labelled_at", TIME, _time("labelled_at")),
+    ),
+    ("turn_id", "metric", "labelled_at"),
 )
 
 SCORES_LATEST = """

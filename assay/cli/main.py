@@ -11,7 +11,18 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from assay.cli import alerts, backfill, compare, dead_letter, evaluate, rules, stages, topics
+from assay.cli import (
+    alerts,
+    backfill,
+    compare,
+    dead_letter,
+    evaluate,
+    label,
+    prompts,
+    rules,
+    stages,
+    topics,
+)
 from assay.cli.options import AsJson, ConfigFile, config_path
 from assay.errors import AssayError, ConfigError
 
@@ -35,6 +46,7 @@ app.add_typer(conversations, name="conversations")
 app.add_typer(metrics, name="metrics")
 app.add_typer(config_app, name="config")
 app.add_typer(doctor, name="doctor", invoke_without_command=True)
+app.add_typer(prompts.prompts, name="prompts")
 app.add_typer(dead_letter.commands, name="dead-letter")
 stages.register(app)
 topics.register(app)
@@ -43,6 +55,7 @@ app.add_typer(alerts.commands, name="alerts")
 backfill.register(app)
 evaluate.register(app)
 compare.register(app)
+label.register(app)
 
 Since = Annotated[str, typer.Option(help="How far back: 10m, 3h, 2d.")]
 App = Annotated[str | None, typer.Option("--app", help="Only this app (service.name).")]

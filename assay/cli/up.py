@@ -26,10 +26,12 @@ from assay.cli.status import Status
 from assay.cli.wiring import check_plan, make_data_folder, open_bus, open_store, plan_of
 from assay.config import Config
 from assay.health import Check
+from assay.label_api import add_label_api
 from assay.lookup import Lookup
 from assay.metric import Metric
 from assay.records import Subject
 from assay.serving import HttpServer
+from assay.store import Store
 from assay.telemetry import process_registry
 from collector.assembly import Assembler
 from collector.intake import Intake
@@ -58,7 +60,7 @@ async def run(config: Config) -> AsyncIterator[Running]:
     check_plan(config)
     make_data_folder(config.data_dir)
     plan, judge = plan_of(config)
-    served = served_plans(plan, judge)
+    served = served_plans(plan, judge, config)
     registry = process_registry()
     checks: dict[str, Check] = {}
     async with AsyncExitStack() as stack:
@@ -88,17 +90,23 @@ async def run(config: Config) -> AsyncIterator[Running]:
         worker = await started(stack, Worker(bus, plan, registry))
         checks["local"] = worker.health
         if judge is not None:
+            from scorers.conversation_worker import ConversationWorker, conversation_part
             from scorers.judge_worker import JudgeWorker
 
             judging = await started(stack, JudgeWorker(bus, plan, judge, registry))
             checks["judge"] = judging.health
+            if any_entry(conversation_part(plan, judge, config)):
+                talks = ConversationWorker(bus, plan, judge, config, registry)
+                checks["conversation"] = (await started(stack, talks)).health
         assembler = await started(stack, Assembler(bus, config, registry))
         checks["assembler"] = assembler.health
 
         lookup = Lookup(bus, store)
         facts: dict[str, str] = {"data_dir": str(config.data_dir)}
         status = await started(stack, Status(bus, registry, checks, facts))
-        server = await started(stack, _server(config, registry, checks, lookup, status, owner))
+        server = await started(
+            stack, _server(config, registry, checks, lookup, status, owner, store)
+        )
         stack.push_async_callback(lookup.end_tails)
         facts["api"] = server.address
 
@@ -119,14 +127,20 @@ async def run(config: Config) -> AsyncIterator[Running]:
         yield running
 
 
-def served_plans(plan: Plan, judge: Judge | None) -> list[Plan]:
+def served_plans(plan: Plan, judge: Judge | None, config: Config) -> list[Plan]:
     """What each group scores."""
     served = [plan.part(lambda entry: not entry.waits)]
     if judge is not None:
+        from scorers.conversation_worker import conversation_part
         from scorers.judge_worker import judge_part
 
-        served.append(judge_part(plan, judge))
+        served += [judge_part(plan, judge), conversation_part(plan, judge, config)]
     return served
+
+
+def any_entry(plan: Plan) -> bool:
+    """Whether the plan asks anything of any app."""
+    return bool(plan.base) or any(plan.apps.values())
 
 
 def configured_by(plans: Sequence[Plan]) -> Callable[[str], Sequence[Configured]]:
@@ -161,10 +175,12 @@ def _server(
     lookup: Lookup,
     status: Status,
     owner: Owner,
+    store: Store | None,
 ) -> HttpServer:
     app = health_app(config, registry, checks)
     add_api(app, lookup, status.now, config.exporters.prometheus.bearer)
     add_alerts_api(app, config, owner)
+    add_label_api(app, store, config.exporters.prometheus.bearer)
     return HttpServer(app, config.exporters.prometheus.listen, "exporters.prometheus.listen")
 
 
