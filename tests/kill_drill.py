@@ -18,6 +18,7 @@ import httpx
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 from opentelemetry.proto.common.v1.common_pb2 import AnyValue, KeyValue
 
+from assay.bus.contract import Bus
 from assay.bus.embedded import EmbeddedBus
 from assay.bus.topics import SCORES, topics
 from assay.records import TurnScores, decode_turn_scores
@@ -144,10 +145,14 @@ async def fates(data_dir: Path, traffic: Traffic) -> Fates:
     bus = EmbeddedBus(data_dir, topics())
     await bus.start()
     try:
-        scores: list[TurnScores] = [decode_turn_scores(r.value) async for r in bus.read(SCORES)]
+        return await fates_on(bus, Store(f"{data_dir}/store"), traffic.sent, traffic.unsure)
     finally:
         await bus.stop()
-    store = Store(f"{data_dir}/store")
+
+
+async def fates_on(bus: Bus, store: Store, sent: set[str], unsure: set[str]) -> Fates:
+    """Count what the bus and the store hold of traces that were sent, and of unsure ones."""
+    scores: list[TurnScores] = [decode_turn_scores(r.value) async for r in bus.read(SCORES)]
     stored = {
         row["turn_id"]: (row["n"], row["entries"])
         for row in await store.query(
@@ -158,11 +163,9 @@ async def fates(data_dir: Path, traffic: Traffic) -> Fates:
     seen = Counter((s.trace_id, s.group) for s in scores)
     traces = {trace_id for trace_id, _ in seen}
     result = Fates(turns=len(scores), rows=sum(n for n, _ in stored.values()))
-    result.lost = {t for t in traffic.sent if not seen[t, "local"]}
+    result.lost = {t for t in sent if not seen[t, "local"]}
     result.doubled = {t for (t, _), n in seen.items() if n > 1}
-    result.strangers = (traces - traffic.sent - traffic.unsure) | (
-        stored.keys() - {s.turn_id for s in scores}
-    )
+    result.strangers = (traces - sent - unsure) | (stored.keys() - {s.turn_id for s in scores})
     for turn in scores:
         rows, entries = stored.get(turn.turn_id, (0, 0))
         if entries < len(turn.scores):

@@ -9,10 +9,10 @@ import time
 import urllib.parse
 import urllib.request
 from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, TypeVar
 
-from kafka import errors
+from kafka import KafkaAdminClient, KafkaConsumer, KafkaProducer, errors
 from kafka.net.compat import KafkaNetClient
 from kafka.net.sasl.oauth import AbstractTokenProvider
 
@@ -27,6 +27,22 @@ BOOTSTRAP = 10.0
 TOKEN_MARGIN = 60.0
 """Seconds before its end at which a token is replaced."""
 
+_OURS = frozenset(
+    {
+        *("acks", "enable_idempotence", "transactional_id", "isolation_level", "retries"),
+        *("enable_auto_commit", "auto_offset_reset", "group_id", "partition_assignment_strategy"),
+        *("key_serializer", "value_serializer", "key_deserializer", "value_deserializer"),
+        *("kafka_client", "bootstrap_servers", "max_poll_records"),
+    }
+)
+"""Options that delivery rests on."""
+_AWAY = (
+    errors.KafkaConnectionError,
+    errors.KafkaTimeoutError,
+    errors.NodeNotReadyError,
+    errors.RequestTimedOutError,
+    OSError,
+)
 _DENIED = (
     errors.AuthorizationError,
     errors.SaslAuthenticationFailedError,
@@ -52,6 +68,7 @@ class Clients:
     def __init__(self, config: Kafka) -> None:
         # The clients log every attempt; here a failure is logged when it begins and ends.
         logging.getLogger("kafka").setLevel(logging.CRITICAL)
+        _check(config.options)
         self.config = config
         self._shared: dict[str, Any] = {
             "bootstrap_servers": [b.strip() for b in config.bootstrap.split(",")],
@@ -63,14 +80,16 @@ class Clients:
             **_security(config),
         }
 
-    def common(self, **own: Any) -> dict[str, Any]:
-        """Options that every client takes; the user's own win."""
-        return self._shared | own | self.config.options
+    def _of(self, known: Mapping[str, Any], **own: Any) -> dict[str, Any]:
+        """Options of one kind of client; those of the settings win, as far as it knows them."""
+        wanted = self._shared | own | self.config.options
+        return {name: value for name, value in wanted.items() if name in known}
 
     def consumer(self, **own: Any) -> dict[str, Any]:
         """Of a reader. It reads committed records unless told otherwise."""
         fetch = self.config.max_record + 2**20
-        return self.common(
+        return self._of(
+            KafkaConsumer.DEFAULT_CONFIG,
             **{
                 "enable_auto_commit": False,
                 "auto_offset_reset": "earliest",
@@ -80,13 +99,14 @@ class Clients:
                 "fetch_max_bytes": max(16 * 2**20, fetch),
                 "fetch_max_wait_ms": 250,
             }
-            | own
+            | own,
         )
 
     def producer(self, **own: Any) -> dict[str, Any]:
         """Of a writer: idempotent, confirmed by all replicas."""
         compression = self.config.compression
-        return self.common(
+        return self._of(
+            KafkaProducer.DEFAULT_CONFIG,
             acks="all",
             enable_idempotence=True,
             compression_type=None if compression == "none" else compression,
@@ -97,9 +117,25 @@ class Clients:
         )
 
     def admin(self) -> dict[str, Any]:
-        shared = self.common()
-        shared.pop("metrics_enabled")
-        return shared
+        """Of one that creates topics and asks for offsets."""
+        return self._of(KafkaAdminClient.DEFAULT_CONFIG)
+
+
+def _check(options: Mapping[str, Any]) -> None:
+    """Raises `Permanent` for options that no client knows, or that delivery rests on."""
+    known = {
+        name
+        for client in (KafkaConsumer, KafkaProducer, KafkaAdminClient)
+        for name in client.DEFAULT_CONFIG
+    }
+    faults = [
+        f"bus.kafka.options.{name}: "
+        + ("it is not for the settings to choose" if name in known else "no client knows it")
+        for name in options
+        if name not in known or name in _OURS
+    ]
+    if faults:
+        raise Permanent("\n".join(faults))
 
 
 def build(client: Callable[..., T], options: Mapping[str, Any]) -> T:
@@ -116,6 +152,14 @@ def build(client: Callable[..., T], options: Mapping[str, Any]) -> T:
         for each in made:
             each.close()
         raise
+
+
+def discard(producer: Any) -> None:
+    """Close a producer that is of no more use, whatever it still holds."""
+    with suppress(errors.KafkaError, OSError, RuntimeError):
+        # Closing waits for what is unsent, without end or not at all; the sender is told first.
+        producer._sender.force_close()
+        producer.close(timeout=1.0)
 
 
 def _security(config: Kafka) -> dict[str, Any]:
@@ -184,12 +228,13 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
 def ours(error: BaseException, what: str) -> Permanent | Retryable:
     """The error of a client as one of ours. What may pass is Retryable: brokers come back, and
     what is unknown is tried again rather than given up."""
-    text = f"{what}: {type(error).__name__}"
+    if isinstance(error, _AWAY):
+        return Retryable(f"{what}: the brokers do not answer", RETRY_AFTER)
     if isinstance(error, _DENIED):
         return Permanent(f"{what}: the brokers deny it ({type(error).__name__})")
     if isinstance(error, (*_WRONG, ValueError, TypeError, AssertionError)):
         return Permanent(f"{what}: {type(error).__name__}: {error}")
-    return Retryable(text, RETRY_AFTER)
+    return Retryable(f"{what}: {type(error).__name__}", RETRY_AFTER)
 
 
 @contextmanager

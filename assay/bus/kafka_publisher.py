@@ -10,7 +10,7 @@ from typing import Any
 from kafka import KafkaProducer
 from kafka import errors as kafka_errors
 
-from assay.bus.kafka_options import RETRY_AFTER, Clients, build, mapped, ours
+from assay.bus.kafka_options import RETRY_AFTER, Clients, build, discard, mapped, ours
 from assay.bus.kafka_records import Ready
 from assay.bus.kafka_thread import ClientThread
 from assay.errors import Permanent, Retryable
@@ -28,6 +28,7 @@ class Publisher:
         self._producer: Any = None
         self._thread: ClientThread | None = None
         self._refused_until = 0.0
+        self._refusal = ""
 
     async def start(self) -> None:
         self._thread = ClientThread("assay-kafka-publish")
@@ -48,7 +49,7 @@ class Publisher:
         if not records:
             return
         if time.monotonic() < self._refused_until:
-            raise Retryable("the brokers did not answer", RETRY_AFTER)
+            raise Retryable(self._refusal, RETRY_AFTER)
         loop = asyncio.get_running_loop()
         confirmed: asyncio.Future[None] = loop.create_future()
         waiting = _Waiting(len(records), loop, confirmed)
@@ -59,7 +60,9 @@ class Publisher:
             self._refused_until = time.monotonic() + RETRY_AFTER
             if not getattr(error, "retriable", False):
                 await self._run(self._reopen)
-            raise ours(error, "publishing") from error
+            mine = ours(error, "publishing")
+            self._refusal = str(mine)
+            raise mine from error
 
     async def _run(self, function: Any, *args: Any) -> Any:
         if self._thread is None:
@@ -88,7 +91,7 @@ class Publisher:
         """An idempotent producer that met a fatal error cannot be used again."""
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.close(timeout=0)
+            discard(producer)
         self._open()
 
     def _send(self, records: Sequence[Ready], waiting: _Waiting) -> None:

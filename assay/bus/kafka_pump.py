@@ -161,6 +161,7 @@ class Pump:
                 raise
             self._closing.wait(BACK_OFF)
             return
+        self._join_on(consumer)
         self._welcome(consumer)
         for place, start in before.items():
             records = found.get(place, ())
@@ -170,6 +171,12 @@ class Pump:
         if not self._joined and self._is_member(consumer):
             self._joined = True
             self._hand_over(Joined())
+
+    def _join_on(self, consumer: Any) -> None:
+        """See a rebalance through. The client looks anew at each poll whether it has to join, and
+        where the reason was new metadata it may find none half way, and then waits for ever."""
+        if consumer.group_metadata().state == MemberState.REBALANCING:
+            consumer._coordinator.request_rejoin()
 
     def _pause(self, consumer: Any) -> None:
         assigned = consumer.assignment()

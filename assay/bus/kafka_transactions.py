@@ -13,7 +13,7 @@ from kafka import KafkaProducer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.structs import OffsetAndMetadata
 
-from assay.bus.kafka_options import RETRY_AFTER, Clients, build, mapped, ours
+from assay.bus.kafka_options import RETRY_AFTER, Clients, build, discard, mapped, ours
 from assay.bus.kafka_records import Ready
 from assay.bus.kafka_thread import ClientThread
 from assay.errors import Permanent, Retryable
@@ -98,7 +98,7 @@ class Transactions:
     def _drop(self) -> None:
         producer, self._producer = self._producer, None
         if producer is not None:
-            producer.close(timeout=0)
+            discard(producer)
 
     def _commit(self, intent: Callable[[], Intent]) -> None:
         if self._producer is None:
