@@ -37,7 +37,7 @@ async def run(
     async with Process(config, listen) as process:
         shared = StageSeries(process.registry)
         if "prometheus" in wanted:
-            served = served_plans(*plan_of(config, remember=False))
+            served = served_plans(*plan_of(config, remember=False), config)
             prometheus = config.exporters.prometheus
             contract = contract_of(served)
             owner = Owner(

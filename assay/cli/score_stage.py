@@ -6,11 +6,12 @@ import contextlib
 from collections.abc import AsyncIterator, Collection
 
 from assay.cli.process import Process
+from assay.cli.up import any_entry
 from assay.cli.wiring import make_data_folder, plan_of
 from assay.config import Config
 from assay.errors import ConfigError
 
-GROUPS = ("local", "judge")
+GROUPS = ("local", "judge", "conversation")
 
 
 @contextlib.asynccontextmanager
@@ -24,14 +25,20 @@ async def run(
         for name in groups
         if name not in GROUPS
     ]
-    if "judge" in groups and config.judge is None:
-        wrong.append("--group judge: allowed: with a judge: block in the settings")
+    if config.judge is None:
+        wrong += [
+            f"--group {name}: allowed: with a judge: block in the settings"
+            for name in ("judge", "conversation")
+            if name in groups
+        ]
     if wrong:
         raise ConfigError(wrong)
     make_data_folder(config.data_dir)
     plan, judge = plan_of(config)
     wanted = set(groups or GROUPS)
     async with Process(config, listen) as process:
+        if judge is not None:
+            process.stack.push_async_callback(judge.stop)
         if "local" in wanted:
             from scorers.worker import Worker
 
@@ -40,4 +47,12 @@ async def run(
             from scorers.judge_worker import JudgeWorker
 
             await process.add("judge", JudgeWorker(process.bus, plan, judge, process.registry))
+        if "conversation" in wanted and judge is not None:
+            from scorers.conversation_worker import ConversationWorker, conversation_part
+
+            if any_entry(conversation_part(plan, judge, config)):
+                await process.add(
+                    "conversation",
+                    ConversationWorker(process.bus, plan, judge, config, process.registry),
+                )
         yield [f"metrics    http://{process.address}/metrics"]
