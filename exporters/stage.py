@@ -26,6 +26,11 @@ from assay.telemetry import Trouble, error_text
 FIRST_DELAY, MAX_DELAY = 0.2, 30.0
 """Seconds between attempts."""
 LONGEST_POLL = 0.5
+GATHER = 0.1
+"""Seconds to wait after a poll that brought little, so that the next one brings more: each costs
+the same, whatever it brings."""
+LITTLE = 0.25
+"""Of the records that a poll may bring."""
 GIVE_AWAY = 10.0
 """Seconds in which pending work is to be committed when a partition or the stage ends."""
 
@@ -145,6 +150,8 @@ class Stage(ABC):
         if records:
             await self._take_in(records)
             self._heartbeat.turned()
+            if len(records) < LITTLE * self.max_records:
+                await asyncio.sleep(min(GATHER, max(0.0, self._due())))
         elif math.isinf(self._due()):
             self._worked()
 

@@ -183,10 +183,17 @@ def _label(value: float, metric: Metric) -> str | None:
 
 def _lacking(turn: Turn, need: tuple[str, ...]) -> str | None:
     """Why none of the alternatives can be used: `<field> absent` or `<field> empty`."""
-    states = [_state(field, getattr(turn, field)) for field in need]
-    if "present" in states:
-        return None
-    return f"{' or '.join(need)} {'empty' if 'empty' in states else 'absent'}"
+    empty = False
+    for field in need:
+        value = getattr(turn, field)
+        # Most needs are texts, and most texts are there.
+        if type(value) is str and value and not value.isspace():
+            return None
+        state = _state(field, value)
+        if state == "present":
+            return None
+        empty |= state == "empty"
+    return f"{' or '.join(need)} {'empty' if empty else 'absent'}"
 
 
 def _state(field: str, value: Any) -> str:

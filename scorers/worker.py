@@ -32,6 +32,9 @@ QUEUED = 2
 """Batches per process that are read ahead of it."""
 POLL = 0.5
 """Seconds."""
+GATHER = 0.1
+"""Seconds to wait after a poll that brought less than a batch, so that batches are fewer and
+fuller: each is a task of a process and a commit."""
 FIRST_DELAY, MAX_DELAY = 0.2, 30.0
 """Seconds between attempts."""
 DRAIN = 20.0
@@ -136,6 +139,8 @@ class Worker:
             task = asyncio.create_task(self._finish(consumer, batch))
             self._under_way[task] = batch[0].partition
             task.add_done_callback(self._ended)
+        if 0 < len(records) < BATCH_RECORDS:
+            await asyncio.sleep(GATHER)
 
     def _ended(self, task: asyncio.Task[None]) -> None:
         self._under_way.pop(task, None)
