@@ -33,7 +33,7 @@ from collector.tail_sampling import TailSampling
 
 GROUP = "assembler"
 
-COMMIT_AFTER = 0.05
+COMMIT_AFTER = 0.1
 """Seconds that finished work waits for more to be committed with."""
 COMMIT_BYTES = 8 * 2**20
 MAX_RECORDS = 64
