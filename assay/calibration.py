@@ -14,13 +14,14 @@ needs labels that were drawn regardless of the verdict, and is shown beside.
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Sequence
+from typing import NamedTuple
 
 import msgspec
 
 from assay.statistics import Z95, wilson
 from assay.store import Store
+from assay.store_rows import EPOCH, MICROSECOND
 
 
 class Limits(NamedTuple):
@@ -182,29 +183,24 @@ def spearman(pairs: Sequence[tuple[float, float]]) -> float | None:
 
 
 async def calibrations(
-    store: Store, *, metric: str | None = None, since: int = 0, app: str | None = None
+    store: Store,
+    *,
+    metric: str | None = None,
+    since: int = 0,
+    recent: int = 0,
+    app: str | None = None,
 ) -> list[Calibration]:
     """A calibration for each metric and engine of the live scores that has labels.
 
-    `since` is in nanoseconds since the Unix epoch, by the turn's end. Of several labels of a turn
-    the latest counts.
+    Labelled turns count that ended after `since`, and for the rate as scored those that ended after
+    `recent`: nanoseconds since the Unix epoch. Of several labels of a turn the latest counts.
     """
-    where = ["s.run = 'live'", "s.passed IS NOT NULL", "s.subject = l.subject"]
-    alone = ["run = 'live'", "passed IS NOT NULL"]
-    if since:
-        moment = f"event_time >= to_timestamp_micros({since // 1000})"
-        where.append(f"s.{moment}")
-        alone.append(moment)
-    if app is not None:
-        name = app.replace("'", "''")
-        where.append(f"s.app = '{name}'")
-        alone.append(f"app = '{name}'")
-    if metric is not None:
-        name = metric.replace("'", "''")
-        where.append(f"s.metric = '{name}'")
+    live = ["run = 'live'", "passed IS NOT NULL"]
+    live += [f"app = {_quoted(app)}"] if app is not None else []
+    labelled = [*live, *_after(since)]
+    labelled += [f"metric = {_quoted(metric)}"] if metric is not None else []
     pairs: dict[tuple[str, str, str], list[Pair]] = {}
-    sql = _LABELLED.format(where=" AND ".join(where))
-    async for rows in store.stream(sql):
+    async for rows in store.stream(_LABELLED.format(where=" AND ".join(labelled))):
         for row in rows:
             key = row["metric"], row["subject"], row["engine"]
             pairs.setdefault(key, []).append(
@@ -213,12 +209,46 @@ async def calibrations(
     found = []
     for (name, subject, engine), own in sorted(pairs.items()):
         quoted = {"metric": name, "subject": subject, "engine": engine}
-        only = [
-            f"{column} = '{text.replace(chr(39), chr(39) * 2)}'" for column, text in quoted.items()
-        ]
-        (sums,) = await store.query(_SUMS.format(where=" AND ".join([*alone, *only])))
-        found.append(calibrate(name, engine, own, **_numbers(sums)))
+        only = [f"{column} = {_quoted(text)}" for column, text in quoted.items()]
+        where = " AND ".join([*live, *_after(recent or since), *only])
+        (sums,) = await store.query(_SUMS.format(where=where))
+        found.append(
+            calibrate(
+                name,
+                engine,
+                own,
+                scored=sums["scored"],
+                weight=sums["weight"] or 0.0,
+                squares=sums["squares"] or 0.0,
+                failed=sums["failed"],
+            )
+        )
     return found
+
+
+async def labelled_apps(store: Store, since: int) -> list[str]:
+    """The apps of which turns that ended after `since` have labels."""
+    where = " AND ".join(["run = 'live'", *_after(since)])
+    rows = await store.query(
+        "SELECT DISTINCT app FROM scores WHERE turn_id IN (SELECT turn_id FROM labels) "  # noqa: S608
+        f"AND {where} ORDER BY app"
+    )
+    return [row["app"] for row in rows]
+
+
+def _after(moment: int) -> list[str]:
+    if not moment:
+        return []
+    day = (EPOCH + MICROSECOND * (moment // 1000)).date().isoformat()
+    # A turn is filed under its own day, or that of its arrival.
+    return [
+        f"event_time >= to_timestamp_micros({moment // 1000})",
+        f"date >= date '{day}' - INTERVAL '1 day'",
+    ]
+
+
+def _quoted(value: str) -> str:
+    return "'" + value.replace("'", "''") + "'"
 
 
 _LABELLED = """
@@ -227,18 +257,15 @@ WITH latest AS (
     FROM labels WHERE passed IS NOT NULL
 )
 SELECT s.metric, s.subject, s.engine, s.passed, s.value, l.passed AS says, l.value AS label
-FROM scores_latest s JOIN latest l ON s.turn_id = l.turn_id AND s.metric = l.metric
-WHERE l.newest = 1 AND {where}
+FROM (SELECT * FROM scores_latest WHERE {where}) s
+JOIN latest l ON s.turn_id = l.turn_id AND s.metric = l.metric AND s.subject = l.subject
+WHERE l.newest = 1
 """
 _SUMS = """
 SELECT count(*) AS scored, sum(weight) AS weight, sum(weight * weight) AS squares,
        coalesce(sum(CASE WHEN passed = false THEN weight END), 0.0) AS failed
 FROM scores_latest WHERE {where}
 """
-
-
-def _numbers(row: Mapping[str, Any]) -> dict[str, Any]:
-    return {name: row[name] for name in ("scored", "weight", "squares", "failed")}
 
 
 def _share(part: int, whole: int) -> float | None:

@@ -425,6 +425,27 @@ JUDGE_RATIO = Row(
 )
 
 
+# Corrected by people's labels: exposed beside the quality gauges while labels are fresh.
+
+_CORRECTED = ("app", "metric", "engine")
+
+DEFECT_RATE_CORRECTED = Row(
+    Gauge,
+    "assay_defect_rate_corrected",
+    "Defect rate of the last day, corrected for the scorer's errors by people's labels.",
+    _CORRECTED,
+)
+DEFECT_RATE_CORRECTED_LOWER = Row(
+    Gauge, "assay_defect_rate_corrected_lower", "Its lower limit, 95 %.", _CORRECTED
+)
+DEFECT_RATE_CORRECTED_UPPER = Row(
+    Gauge, "assay_defect_rate_corrected_upper", "Its upper limit, 95 %.", _CORRECTED
+)
+LABELLED_TURNS = Row(
+    Gauge, "assay_labelled_turns", "Fresh labels that the correction rests on.", _CORRECTED
+)
+
+
 # History: written to OpenMetrics files for Prometheus' own import; no process exposes it.
 
 _HISTORY = (*SERIES_LABELS[:6], "run", "window")

@@ -12,6 +12,7 @@ from assay.cli.wiring import open_store, plan_of
 from assay.config import Config
 from assay.errors import ConfigError
 from exporters.combiner import Combiner
+from exporters.corrected import CorrectedRates
 from exporters.owner import Owner
 from exporters.stage import StageSeries
 from exporters.store_sink import StoreSink
@@ -59,4 +60,5 @@ async def run(
         if "store" in wanted and store is not None:
             sink = StoreSink(process.bus, shared, process.registry, store=store)
             await process.add(sink.name, sink)
+            await started(process.stack, CorrectedRates(store, process.registry))
         yield [f"metrics    http://{process.address}/metrics"]

@@ -38,6 +38,7 @@ from collector.intake import Intake
 from collector.otlp_grpc import GrpcDoor
 from collector.otlp_http import HttpDoor
 from exporters.combiner import Combiner
+from exporters.corrected import CorrectedRates
 from exporters.owner import Configured, Owner
 from exporters.rollup import Contract
 from exporters.stage import StageSeries
@@ -86,6 +87,7 @@ async def run(config: Config) -> AsyncIterator[Running]:
         if store is not None:
             sink = await started(stack, StoreSink(bus, shared, registry, store=store))
             checks[sink.name] = sink.health
+            await started(stack, CorrectedRates(store, registry))
 
         worker = await started(stack, Worker(bus, plan, registry))
         checks["local"] = worker.health
