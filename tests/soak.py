@@ -22,7 +22,10 @@ sys.path.insert(0, str(Path(__file__).parent / "benchmarks"))
 from agent import Agent, disk, processes, running, sums
 from traffic import send_apart
 
-SETTINGS = "bus: {max_size: 400MB}\n"
+BYTES = 10_000
+"""Of the embedded log for each turn, about."""
+SMALLEST = 100 * 10**6
+"""Bytes of the log: the part of it that waits to be put in order is not counted."""
 LOOKS = 100
 TENTHS = 10
 SETTLED = 2
@@ -57,7 +60,8 @@ def main() -> int:
     seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 1200.0
     rate = float(sys.argv[2]) if len(sys.argv) > 2 else 500.0
     looks: list[Look] = []
-    with running(SETTINGS) as agent:
+    size = max(SMALLEST, int(rate * seconds * BYTES / TENTHS))
+    with running(f"bus: {{max_size: {size}}}\n") as agent:
         sender = threading.Thread(target=lambda: send_apart(agent.http, rate, seconds))
         sender.start()
         ends = time.monotonic() + seconds
@@ -65,8 +69,8 @@ def main() -> int:
             time.sleep(min(left, seconds / LOOKS))
             looks.append(look(agent))
         sender.join()
-    size = len(looks) // TENTHS
-    tenths = [looks[i * size : (i + 1) * size] for i in range(TENTHS)]
+    part = len(looks) // TENTHS
+    tenths = [looks[i * part : (i + 1) * part] for i in range(TENTHS)]
     grown = []
     for name in Look._fields:
         means = [fmean(getattr(one, name) for one in tenth) for tenth in tenths]
