@@ -71,7 +71,7 @@ async def make_run(config: Config, options: Options) -> EvaluationRun:
     """The run, made and saved."""
     mapper, tags = Mapper(options.maps), tags_of(options.tags)
     rows, bad = rows_of(options.data)
-    target = _target(options, config)
+    target = target_of(options, config)
     judge = judge_of(config)
     try:
         make_data_folder(config.data_dir)
@@ -220,7 +220,7 @@ def _row(summary: Summary) -> tuple[str, ...]:
     )
 
 
-def _target(options: Options, config: Config) -> Target | None:
+def target_of(options: Options, config: Config) -> Target | None:
     """The target that was named. Raises ConfigError or Permanent for one that cannot be asked."""
     name = options.target
     if name is None:

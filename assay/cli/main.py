@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from assay.cli import (
+    adversarial,
     alerts,
     backfill,
     compare,
@@ -56,6 +57,7 @@ backfill.register(app)
 evaluate.register(app)
 compare.register(app)
 label.register(app)
+adversarial.register(app)
 
 Since = Annotated[str, typer.Option(help="How far back: 10m, 3h, 2d.")]
 App = Annotated[str | None, typer.Option("--app", help="Only this app (service.name).")]
