@@ -56,6 +56,8 @@ lock:
 
 docs: setup
 	$(BIN)/python -m assay.cli.reference README.md
+	$(BIN)/python -m dashboards.generate
+	$(BIN)/assay rules -c dashboards/prometheus/assay.yaml -o dashboards/prometheus/assay.rules.yaml
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import signal
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import time
 import urllib.request
+from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
@@ -23,12 +25,12 @@ WAIT = 60.0
 class Agent:
     """A running `assay up` with its own folder and free ports, and `more` settings."""
 
-    def __init__(self, folder: Path, more: str = "") -> None:
+    def __init__(self, folder: Path, more: str = "", labels: str = "") -> None:
         self.folder = folder
         (folder / "assay.yaml").write_text(
             'collector: {http: "127.0.0.1:0", grpc: "127.0.0.1:0", api_keys: ["k-1"]}\n'
             "assembly: {settle: 300ms}\n"
-            'exporters: {prometheus: {listen: "127.0.0.1:0"}}\n' + more
+            f'exporters: {{prometheus: {{listen: "127.0.0.1:0", labels: [{labels}]}}}}\n{more}'
         )
         self.log = (folder / "log").open("wb")
         started = time.monotonic()
@@ -84,3 +86,17 @@ class Agent:
         if self.process.stdout is not None:
             self.process.stdout.close()
         return code
+
+
+@contextlib.contextmanager
+def stand_in(answer: str) -> Iterator[str]:
+    """The base url of a provider that answers everything with one text."""
+    process = subprocess.Popen(
+        [sys.executable, str(Path(__file__).parent / "e2e" / "provider.py"), answer],
+        stdout=subprocess.PIPE,
+    )
+    assert process.stdout is not None
+    yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
+    process.terminate()
+    process.wait()
+    process.stdout.close()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import contextlib
 import json
 import os
 import re
@@ -15,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from agent_process import ASSAY, WAIT, Agent
+from agent_process import ASSAY, WAIT, Agent, stand_in
 
 from assay.cli.source import RUNNING
 
@@ -30,20 +29,6 @@ def agent(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Agent]:
     agent = Agent(tmp_path_factory.mktemp("agent"))
     yield agent
     agent.stop()
-
-
-@contextlib.contextmanager
-def stand_in(answer: str) -> Iterator[str]:
-    """The base url of a provider that answers everything with one text."""
-    process = subprocess.Popen(
-        [sys.executable, str(Path(__file__).parent / "provider.py"), answer],
-        stdout=subprocess.PIPE,
-    )
-    assert process.stdout is not None
-    yield f"http://127.0.0.1:{int(process.stdout.readline())}/v1"
-    process.terminate()
-    process.wait()
-    process.stdout.close()
 
 
 @pytest.fixture(scope="module")
