@@ -76,14 +76,19 @@ def compose(segment: Segment, ordinal: int) -> Turn | None:
     )
 
 
+_GOOGLE = ("google", "gemini", "gcp.", "vertex")
+"""What is found in the names of Google's model services."""
+
+
 def is_turn(segment: Segment, query: str | None, response: str | None) -> bool:
     """Whether a segment holds a turn.
 
     It does with a model call or an agent's run, with a question and an answer, or with a tool that
     a model asked for. It does not
     - with embeddings, retrievals, decorated tools or other work alone;
-    - when nothing but model calls is there and the last one ends asking for tools, unanswered: the
-      turn goes on in another trace, whose messages repeat this step;
+    - when nothing but model calls is there and the last one ends asking for tools, unanswered, or
+      was streamed and its answer told elsewhere: the turn goes on in another trace, whose messages
+      repeat this step;
     - when nothing but a provider SDK's own spans is there;
     - for an agent's run without content that a message bus delivered: other traces carry the
       messages.
@@ -96,7 +101,8 @@ def is_turn(segment: Segment, query: str | None, response: str | None) -> bool:
         if alone and all(step.span.scope in _SDK_SCOPES for step in calls):
             return False
         bare = alone and response is None and calls[-1].error is None
-        return not (bare and calls[-1].finish == "tool_calls" and not segment.tops)
+        goes_on = _asks_tools(calls[-1]) or _streamed_elsewhere(calls[-1])
+        return not (bare and goes_on and not segment.tops)
     if any(step.kind == "agent" for step in segment.steps):
         delivered = any("messaging.operation" in step.span.attributes for step in segment.steps)
         return response is not None or not delivered
@@ -104,6 +110,21 @@ def is_turn(segment: Segment, query: str | None, response: str | None) -> bool:
         step.kind == "tool" and step.span.attributes.get("gen_ai.operation.name") == "execute_tool"
         for step in segment.steps
     )
+
+
+def _asks_tools(call: Step) -> bool:
+    """Whether a call ends asking for tools; Gemini says `stop` of such a call as of any other."""
+    if call.finish == "tool_calls":
+        return True
+    by_google = any(name in (call.provider or "") for name in _GOOGLE)
+    return by_google and any(said.calls for said in call.said_out[-1:])
+
+
+def _streamed_elsewhere(call: Step) -> bool:
+    """Whether Logfire tells of a call's answer in a span of its own, which then repeats the
+    call."""
+    kind = call.span.attributes.get("logfire.span_type")
+    return kind == "span" and bool(call.said_in) and not call.said_out and not call.response_id
 
 
 def _system(segment: Segment) -> str | None:

@@ -63,11 +63,14 @@ def looks_retrieved(value: Any) -> bool:
     items = _items(decoded(value), 0)
     if not items:
         return False
+    if type(items[0]) is str and items[0][:1] == "{":
+        items = [decoded(item) for item in items]
     marks = {*_IDS, *_SCORES, "title", "metadata", "meta"}
     return all(
         type(item) is dict
         and (
             "page_content" in item
+            or ("node" in item and looks_retrieved([item["node"]]))
             or ("lc" in item and "page_content" in (item.get("kwargs") or ()))
             or (any(type(item.get(key)) is str for key in _TEXTS) and not marks.isdisjoint(item))
         )

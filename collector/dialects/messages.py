@@ -41,6 +41,7 @@ _LISTS = {
     "candidates": "assistant",
     "response_messages": "assistant",
     "new_messages": "",
+    "tool_messages": "tool",
     "items": "",
 }
 """Keys of a request or response whose value is a list of messages, and who says them by default."""
@@ -49,6 +50,12 @@ _KEYED = (*CALL_KEYS, *RESULT_KEYS)
 _MAX_DEPTH = 12
 _REPR = re.compile(r"^(?:Chat)?Message\(|^\w*Message\(_?role=")
 _REPR_TEXT = re.compile(r"text=(?P<quote>['\"])(?P<text>.*?)(?<!\\)(?P=quote)\s*[,)\]]", re.DOTALL)
+_REPR_RESULT = re.compile(
+    r"ToolCallResult\(result=(?P<quote>['\"])(?P<result>.*?)(?<!\\)(?P=quote), "
+    r"origin=ToolCall\(tool_name=(?P<name>'[^']*'), arguments=.*?, id=(?P<id>'[^']*'|None)",
+    re.DOTALL,
+)
+"""Haystack's message of a tool."""
 _REPR_ROLE = re.compile(r"role=<?(?:\w+\.)?(?P<role>\w+)", re.IGNORECASE)
 
 
@@ -78,6 +85,9 @@ def _text(value: str, role: str, said: list[Said]) -> None:
     if value in REDACTED:
         return
     if "Message(" in value[:40] and _REPR.match(value):
+        if results := list(_REPR_RESULT.finditer(value)):
+            said += [_printed_result(one) for one in results]
+            return
         found = _REPR_TEXT.findall(value)
         spoken = _REPR_ROLE.search(value)
         if found:
@@ -85,6 +95,13 @@ def _text(value: str, role: str, said: list[Said]) -> None:
             said.append(Said(by, "\n".join(unescaped(text) for _, text in found)))
             return
     said.append(Said(role, without_data(value)))
+
+
+def _printed_result(found: re.Match[str]) -> Said:
+    text = unescaped(found["result"])
+    answers = None if found["id"] == "None" else found["id"].strip("'")
+    name = found["name"].strip("'")
+    return Said("tool", text, answers=answers, name=name, result=decoded(text))
 
 
 def _list(items: list[Any] | tuple[Any, ...], role: str, said: list[Said], depth: int) -> None:

@@ -184,6 +184,8 @@ def _inside(value: Any) -> Any:
     elif type(value) is dict:
         if set(value) == {"type", "value"}:  # Vercel's typed outputs
             return value["value"]
+        if "tool_name" in value and value.get("raw_output") is not None:  # LlamaIndex
+            return value["raw_output"]
         for key in ("output", "outputs"):
             if key in value and set(value) <= {key, "kwargs"}:  # LangChain's callback
                 return value[key]

@@ -96,7 +96,10 @@ def response(segment: Segment) -> tuple[Step | None, str | None]:
     for step in (*_above(segment, first=False), *segment.calls[-1:]):
         said = step.answer() if step.kind != "model" or step.error is None else None
         if said is not None:
-            if text := said.shown():
+            text = said.shown()
+            if step.error is not None and any(text == one.error for one in segment.steps):
+                continue  # an agent that gives the failure for its answer
+            if text:
                 return step, unmarked(text, asked=False)
             empty = (step, "")
     for step in segment.steps:

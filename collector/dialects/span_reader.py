@@ -13,6 +13,7 @@ from collector.dialects.families import (
     vercel,
     wrapped,
 )
+from collector.dialects.spellings import KINDS
 from collector.dialects.step import Kind, Step, Told
 from collector.spans import Log, Span
 
@@ -125,6 +126,12 @@ def _kind(step: Step) -> Kind:
     span = step.span
     if step.tool:
         return "tool"
+    if span.failed and not span.attributes:
+        # A call that failed before its instrumentation wrote anything: `chat MODEL`.
+        operation, _, model = span.name.partition(" ")
+        if model and KINDS.get(operation) == "model":
+            step.model = model
+            return "model"
     if "agent_name" in span.attributes or span.attributes.get("final_result"):
         return "agent"
     if step.model or step.response_model:

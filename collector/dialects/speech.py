@@ -79,6 +79,7 @@ _CONVERSED = (
     "candidates",
     "history",
     "all_messages",
+    "tool_messages",
 )
 _WRAPPERS = (
     "input",

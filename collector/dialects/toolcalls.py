@@ -43,12 +43,16 @@ def tool_calls(segment: Segment) -> tuple[ToolCall, ...]:
             for new in said.calls:
                 if new.id is None or all(known.id != new.id for known in asked):
                     _new(new, call.span.end, asked)
+            if said.role == "tool":
+                _answer(said, call.span.end, asked)
     for top in segment.tops:
         _from_messages(_after_question(top), top.span.start, asked)
         _from_messages(top.said_out, top.span.end, asked)
     for step in segment.steps:
         if step.kind == "tool" and step.tool != _MERGED:
             _run(step, asked)
+        elif step.kind == "chain" and any(said.role == "tool" for said in step.said_out):
+            _from_messages(step.said_out, step.span.start, asked)
     asked.sort(key=lambda call: call.at)
     return tuple(
         ToolCall(
@@ -110,7 +114,7 @@ def _answer(said: Said, at: int, asked: list[_Call]) -> None:
             return
         call = _Call(said.name, said.answers, None, at)
         asked.append(call)
-    if call.answered:
+    if call.answered or (said.result is None and said.text is None and not said.failed):
         return
     call.answered = True
     call.result = said.result

@@ -66,6 +66,7 @@ def units(steps: list[Step]) -> list[Unit]:
         for step in steps
         if step.span.parent_id in by_id and step.span.parent_id != step.span.span_id
     }
+    _join_streamed(steps, parents)
     tops: dict[str, Step] = {}
     depth: dict[str, int] = {}
     for step in steps:
@@ -83,7 +84,7 @@ def units(steps: list[Step]) -> list[Unit]:
         for below in reversed(path[:-1]):
             level += 1
             tops[below.span.span_id], depth[below.span.span_id] = top, level
-    roots = [step for step in steps if not step.span.parent_id]
+    roots = [s for s in steps if not s.span.parent_id and s.span.span_id not in parents]
     if len(roots) < 2:
         highest = roots[0] if roots else min(steps, key=lambda s: depth[s.span.span_id])
         return [_counted(Unit(steps, highest, not roots, depth, parents))]
@@ -97,6 +98,19 @@ def units(steps: list[Step]) -> list[Unit]:
     return [
         _counted(Unit(groups[root.span.span_id], root, False, depth, parents)) for root in roots
     ]
+
+
+def _join_streamed(steps: list[Step], parents: dict[str, Step]) -> None:
+    """Put the answer of a streamed call beneath the call: Logfire writes it as a span of its own,
+    beside the call's, once the stream has ended."""
+    for step in steps:
+        if step.kind != "model" or step.span.attributes.get("logfire.span_type") != "log":
+            continue
+        for call in steps:
+            beside = call.kind == "model" and call.span.parent_id == step.span.parent_id
+            if beside and not call.said_out and call is not step and call.said_in == step.said_in:
+                parents[step.span.span_id] = call
+                break
 
 
 def _counted(unit: Unit) -> Unit:

@@ -26,6 +26,7 @@ GROUPS = frozenset(
         "llm.choices",
         "llm.completions",
         "llm.tools",
+        "message.tool_calls",
         "retrieval.documents",
         "reranker.output_documents",
         "gen_ai.prompt",
@@ -37,10 +38,11 @@ GROUPS = frozenset(
     }
 )
 HEADS = frozenset(
-    {"llm", "retrieval", "reranker", "trace", "session", "evaluations", "annotations"}
+    {"llm", "message", "retrieval", "reranker", "trace", "session", "evaluations", "annotations"}
 )
 """First words of the keys that may belong to a group."""
 _FUNCTIONS = "llm.request.functions"
+_CALLED_BY_ITSELF = "automatic_function_calling_history"
 _JUDGED = frozenset(
     scope + judged
     for scope in ("", "trace.", "session.")
@@ -78,6 +80,8 @@ def openinference(step: Step, groups: Groups) -> None:
         said = conversation([_message(item) for item in spoken], "assistant")
         step.said_out = step.said_out or said
         step.mark("openinference")
+    if called := nested(groups.get("message.tool_calls")):
+        step.said_out = [*_called(called, attributes.get("output.value")), *step.said_out]
     if not step.said_in:
         step.said_in = _completions(groups.get("llm.prompts"), "user")
     if not step.said_out:
@@ -105,6 +109,21 @@ def openinference(step: Step, groups: Groups) -> None:
                 step.feedback.append(evaluation(judged, ""))
 
 
+def _called(called: list[Any], output: Any) -> list[Said]:
+    """The calls that Google's SDK made by itself before the answer, with their results where the
+    whole response tells of them."""
+    response = decoded(output) if type(output) is str and _CALLED_BY_ITSELF in output else None
+    if type(response) is dict:
+        said = conversation(response.get(_CALLED_BY_ITSELF))
+        acts = [one for one in said if one.calls or one.role == "tool"]
+        for one in acts:
+            if type(one.result) is dict and set(one.result) == {"result"}:
+                one.result = one.result["result"]  # the SDK's own wrapping
+        if acts:
+            return acts
+    return conversation({"tool_calls": called}, "assistant")
+
+
 def tool(step: Step) -> None:
     """The name and id of the tool that an OpenInference span ran."""
     attributes = step.span.attributes
@@ -118,12 +137,12 @@ def _message(item: Any) -> Any:
     if type(message) is not dict:
         return message
     out = dict(message)
-    parts = message.get("contents")
+    parts = out.pop("contents", None)
     if type(parts) is list:
         # The same text may stand in `content` and in `contents`.
         spoken = out.pop("content", None)
         bare = [part for part in parts if type(part) is dict]
-        out["parts"] = [_media(part.get("message_content", part)) for part in bare] or spoken
+        out["parts"] = [_part(part) for part in bare] or spoken
     calls = message.get("tool_calls")
     if type(calls) is list:
         out["tool_calls"] = [call for call in calls if type(call) is dict]
@@ -137,10 +156,14 @@ def _message(item: Any) -> Any:
     return out
 
 
-def _media(part: Any) -> Any:
-    if type(part) is dict and type(part.get("image")) is dict:
-        return {**part, "image": part["image"].get("image", part["image"])}
-    return part
+def _part(part: dict[str, Any]) -> Any:
+    """One of a message's contents. A tool call stands beside the content that names its type."""
+    if type(part.get("tool_call")) is dict:
+        return {"tool_call": part["tool_call"]}
+    content = part.get("message_content", part)
+    if type(content) is dict and type(content.get("image")) is dict:
+        return {**content, "image": content["image"].get("image", content["image"])}
+    return content
 
 
 def _completions(flat: dict[str, Any] | None, role: str) -> list[Said]:

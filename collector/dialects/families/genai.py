@@ -26,6 +26,7 @@ from collector.dialects.values import decoded, dumped, first, number, plain
 _DETAILS = "gen_ai.client.inference.operation.details"
 _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages", "gen_ai.request.messages")
 _OUTPUT = ("gen_ai.output.messages", "gen_ai.output_messages", "gen_ai.response.messages")
+_DEFINITIONS = ("gen_ai.tool.definitions", "haystack.agent.tools")
 _ARGUMENTS = (
     "gen_ai.tool.call.arguments",
     "gen_ai.tool.args",
@@ -75,11 +76,13 @@ def structured(attributes: Mapping[str, Any], step: Step, layout: str) -> None:
         step.said_out = conversation(value, "assistant")
         if step.said_out:
             step.mark(layout)
+    if (value := attributes.get("gen_ai.response.tool_calls")) and not step.said_out:
+        step.said_out = conversation({"tool_calls": decoded(value)}, "assistant")
     if step.system is None:
         value = attributes.get("gen_ai.system_instructions")
         if value:
             step.system = system_text(value)
-    if not step.definitions and (value := attributes.get("gen_ai.tool.definitions")) is not None:
+    if not step.definitions and (value := first(attributes, _DEFINITIONS)) is not None:
         step.definitions = definitions(value)
     if step.response_format is None:
         named = first(attributes, _FORMATS) or attributes.get("gen_ai.output.type")
@@ -172,7 +175,8 @@ def events(step: Step, told: list[Told]) -> None:
         elif name == "gen_ai.content.prompt":
             heard += prompt(event.attributes.get("gen_ai.prompt", event.body))
         elif name == "gen_ai.content.completion":
-            spoken += answered(event.attributes.get("gen_ai.completion", event.body))
+            value = event.attributes.get("gen_ai.completion", event.body)
+            spoken += answered(None if value == "None" else value)
         elif name == "gen_ai.evaluation.result":
             step.feedback.append(evaluation(event.attributes))
     if heard and not step.said_in:

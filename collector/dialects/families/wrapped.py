@@ -33,7 +33,7 @@ FAMILIES = (
         "chain",
     ),
     Family("openinference", ("input.value", "crew_inputs"), ("output.value",), "chain"),
-    Family("langsmith", ("gen_ai.prompt",), ("gen_ai.completion",), "model"),
+    Family("langsmith", ("gen_ai.prompt",), ("gen_ai.completion",), "chain"),
     Family(
         "litellm",
         ("llm.openai.messages", "llm.anthropic.messages", "llm.request.messages"),
@@ -131,7 +131,8 @@ def read(step: Step, rows: list[int]) -> None:
         if asked in (None, "{}") and said in (None, "{}"):  # ADK puts these on tool spans
             continue
         if not step.kind and (row != _LAST or (asked is not None and said is not None)):
-            step.kind = family.kind
+            named = family.layout == "langsmith" and (step.model or step.response_model)
+            step.kind = "model" if named else family.kind
         component = attributes.get("haystack.component.type")
         if type(component) is str and step.kind == "other":
             step.kind = next((kind for end, kind in _HAYSTACK if component.endswith(end)), "other")
