@@ -62,7 +62,7 @@ class Member:
                 os.killpg(process.pid, number)
             else:
                 process.send_signal(number)
-        await asyncio.wait_for(process.communicate(), 60)
+        await asyncio.wait_for(process.wait(), 60)
 
     async def kill_and_restart(self) -> None:
         async with self.lock:

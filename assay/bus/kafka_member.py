@@ -26,6 +26,9 @@ from assay.errors import AssayError, Permanent, Retryable
 
 JOIN = 90.0
 """Seconds in which the group must have let the member in."""
+STALLED = 100.0
+"""Seconds without a turn of the reading thread, longer than a partition may take to be given away,
+after which the membership is begun anew."""
 LOOK = 0.5
 """Seconds between looks at the partitions' ends while records come."""
 
@@ -235,6 +238,8 @@ class KafkaMember:
             raise broken
         if not self._running:
             raise Permanent(f"this member of group {self._group} is not started")
+        if time.monotonic() - self._pump.turned > STALLED:
+            raise Permanent(f"reading for group {self._group} stands still")
 
     async def _look(self) -> None:
         """See where the partitions end. One that was delivered to its end has the wall's time as it

@@ -12,6 +12,7 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from kafka import KafkaConsumer, TopicPartition
@@ -96,6 +97,8 @@ class Pump:
         self._member_id = ""
         self._joined = False
         self._closing = threading.Event()
+        self.turned = time.monotonic()
+        """When the thread last went round, or was seen to work."""
         self._thread = threading.Thread(target=self._run, name="assay-kafka-read", daemon=True)
 
     def start(self) -> None:
@@ -152,6 +155,7 @@ class Pump:
 
     def _turn(self) -> None:
         consumer = self._consumer
+        self.turned = time.monotonic()
         self._pause(consumer)
         before = self._positions(consumer)
         try:
@@ -219,11 +223,7 @@ class Pump:
                 raise Permanent("this member was thrown out of the group")
             self._member_id = group.member_id
         for number in coming:
-            given = self._restore(
-                consumer,
-                number,
-                lambda number=number: number in self._coming,  # type: ignore[misc]
-            )
+            given = self._restore(consumer, number, partial(self._wanted, number))
             with self._lock:
                 if number not in self._coming:
                     continue
@@ -232,6 +232,10 @@ class Pump:
             for place, progress in given.progress.items():
                 consumer.seek(place, progress.next)
             self._hand_over(given)
+
+    def _wanted(self, number: int) -> bool:
+        self.turned = time.monotonic()
+        return number in self._coming
 
     # In the client's own thread, in the midst of a rebalance.
 

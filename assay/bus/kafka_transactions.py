@@ -6,6 +6,7 @@ several round trips, and what is atomic together is atomic each for itself.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -21,6 +22,9 @@ from assay.errors import Permanent, Retryable
 TIMEOUT = 15.0
 """Seconds after which the brokers abort a transaction that nobody ends: what a member that died
 at work can hold up readers."""
+BOUND = TIMEOUT + 5.0
+"""Seconds after which a transaction is given up: the brokers have aborted it by then, or never saw
+it."""
 BLOCK = 10.0
 CLOSE = 5.0
 
@@ -50,6 +54,7 @@ class Transactions:
         self._id = transactional_id
         self._producer: Any = None
         self._thread: ClientThread | None = None
+        self._abandoned = False
 
     async def start(self) -> None:
         self._thread = ClientThread("assay-kafka-commit")
@@ -59,15 +64,24 @@ class Transactions:
         """Safe twice and without start."""
         thread, self._thread = self._thread, None
         if thread is not None:
-            await thread.stop(self._close, CLOSE + 1)
+            await thread.stop(None if self._abandoned else self._close, CLOSE + 1)
+            if self._abandoned:
+                await asyncio.to_thread(self._drop)
 
     async def commit(self, intent: Callable[[], Intent]) -> None:
         """Make the transaction that `intent` gives at its start.
 
         Raises Fenced or `Retryable` when nothing took effect, Unclear when that is not known, and
-        what `intent` raises.
+        what `intent` raises. After Unclear only `stop` may be called: what the client may still do
+        is refused by the brokers as soon as the membership has ended.
         """
-        await self._run(self._commit, intent)
+        try:
+            async with asyncio.timeout(BOUND):
+                await self._run(self._commit, intent)
+        except TimeoutError:
+            # The client waits without end for answers that it lost with a connection.
+            self._abandoned = True
+            raise Unclear from None
 
     async def _run(self, function: Any, *args: Any) -> Any:
         if self._thread is None:
