@@ -31,6 +31,8 @@ BATCH = 64
 JUDGED_BATCH = 16
 INTERVAL = 5.0
 """Seconds between commits."""
+NICENESS = 10
+"""Live scoring on the same machine goes first."""
 MAX_ROWS = 50_000
 """Rows that make a commit due at once."""
 STORE_DEADLINE = 300.0
@@ -70,7 +72,7 @@ class Backfill:
         self._waiting = plan.part(lambda entry: entry.waits)
         local = bool(self._local.base or any(self._local.apps.values()))
         waiting = bool(self._waiting.base or any(self._waiting.apps.values()))
-        job = Job(self._local, "local", run.run_id)
+        job = Job(self._local, "local", run.run_id, NICENESS)
         self._pool = ScorerPool(job, processes=processes) if local else None
         self._size = JUDGED_BATCH if waiting else BATCH
         room = 2 * self._pool.processes + 1 if self._pool is not None else 1

@@ -40,6 +40,8 @@ class Job(NamedTuple):
     plan: Plan
     group: str
     run: str
+    niceness: int = 0
+    """How far the processes stand back behind others of the machine, as of `nice`."""
 
 
 _job: Job | None = None
@@ -54,6 +56,7 @@ def begin(job: Job) -> None:
         threading.Thread(target=_end_with, args=(parent.sentinel,), daemon=True).start()
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     deadline.install()
+    os.nice(job.niceness)
     _job = job
     gc.freeze()
 

@@ -35,8 +35,6 @@ from scorers.backfill_source import SpooledTurns, StoredTurns, TurnSource, text
 from scorers.judge import judge_of
 from scorers.judged_plan import all_entries, digests_of, plan_of
 
-NICENESS = 10
-"""Live scoring on the same machine goes first."""
 SHOWN_PROBLEMS = 20
 SPOOL = "turns.sqlite"
 
@@ -206,7 +204,6 @@ async def _work(
     *,
     fresh: bool,
 ) -> None:
-    os.nice(NICENESS - os.nice(0))
     config = plans.with_share(config, run.share)
     judge = judge_of(config)
     try:
