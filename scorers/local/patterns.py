@@ -7,7 +7,7 @@ one set intersection. Patterns see the text in lower case with compatibility for
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from scorers.language import language_of
@@ -35,9 +35,18 @@ class Patterns:
         for _, _, own, _ in self._signs:
             self._triggers |= own
 
+    @property
+    def names(self) -> tuple[str, ...]:
+        """The names of the signs, in their order."""
+        return tuple(name for name, *_ in self._signs)
+
     def matches(self, text: str) -> dict[str, float]:
         """The names of the signs that are there, with their probabilities."""
-        present = self._triggers & word_set(text)
+        return self.among(word_set(text), text)
+
+    def among(self, words: Collection[str], text: str) -> dict[str, float]:
+        """`matches` of a text whose words, and symbols that trigger signs, are known."""
+        present = self._triggers.intersection(words)
         if not present:
             return {}
         lowered = normal(text).lower().replace("’", "'")

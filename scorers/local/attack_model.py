@@ -1,0 +1,56 @@
+"""Scores the stretches of a text by a hashed model: sentences, pairs of sentences, and the whole.
+
+An attack is often one sentence among many that are harmless.
+"""
+
+from __future__ import annotations
+
+from functools import lru_cache
+from itertools import pairwise
+from typing import NamedTuple
+
+from scorers.local.attack_signs import SIGNS
+from scorers.local.hashed import Hashed
+from scorers.local.terms import Terms, terms
+from scorers.text import sentences
+
+
+class Sentence(NamedTuple):
+    """A sentence as the attack models see it."""
+
+    terms: Terms
+    signs: frozenset[str]
+
+
+@lru_cache(maxsize=64)
+def parts(text: str) -> tuple[Sentence, ...]:
+    """The sentences of `text`; none when it has no words."""
+    found = []
+    for sentence in sentences(text):
+        seen = terms(sentence)
+        if seen.size:
+            found.append(Sentence(seen, frozenset(SIGNS.among(seen.words, sentence))))
+    return tuple(found)
+
+
+def whole(model: Hashed, text: tuple[Sentence, ...]) -> float:
+    """The log odds of all of the text."""
+    weight = sum(model.sentence(sentence.terms) for sentence in text)
+    count = sum(sentence.terms.size for sentence in text)
+    return model.odds(weight, count, frozenset().union(*(sentence.signs for sentence in text)))
+
+
+def worst(model: Hashed, text: tuple[Sentence, ...]) -> tuple[float, frozenset[str]]:
+    """The highest log odds among the sentences and pairs of neighbours, and the signs there.
+
+    `text` is not empty.
+    """
+    weighed = [(model.sentence(s.terms), s.terms.size, s.signs) for s in text]
+    spans = weighed + [
+        (one + other, count + more, signs | others)
+        for (one, count, signs), (other, more, others) in pairwise(weighed)
+    ]
+    return max(
+        ((model.odds(weight, count, signs), signs) for weight, count, signs in spans),
+        key=lambda found: found[0],
+    )

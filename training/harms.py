@@ -1,0 +1,251 @@
+"""Fit the models of scorers/local/harms.py: python -m training.harms DATA VECTORS"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import numpy as np
+import scipy.sparse as sp
+from sklearn.linear_model import LogisticRegression
+
+from scorers.local.harm_signs import SIGN_NAMES, found_in, names
+from scorers.local.terms import SIZE, WORDS, terms, word_places
+from scorers.text import sentences
+from training.fitting import Array, auroc, balanced, platt
+from training.hashed import matrix, settings, write
+from training.sources import Row, rows
+
+MEASURED = (
+    "openai_moderation",
+    "toxicchat",
+    "hatecheck",
+    "dices",
+    "xstest_prompts",
+    "harmful_requests",
+)
+FITTED = {
+    "openai_moderation": 1.0,
+    "hatecheck": 1.0,
+    "dices": 0.5,
+    "xstest_prompts": 1.0,
+    "harmful_requests": 1.0,
+    "davidson_tweets": 0.7,
+    "ordinary": 2.0,
+}
+"""What may be fitted and how much each set weighs; of harmful_requests only the positives may."""
+ORDINARY = (
+    ("groundedness/halueval_general", "query"),
+    ("groundedness/halueval_general", "response"),
+    ("relevance/llmbar_pairs", "query"),
+    ("relevance/mtbench_pairs", "query"),
+    ("tools/bfcl_should_call", "query"),
+    ("groundedness/begin_wow", "response"),
+    ("groundedness/faithdial_audit", "response"),
+    ("groundedness/halueval_qa", "context"),
+    ("relevance/llmbar_pairs", "response"),
+    ("relevance/mtbench_pairs", "response"),
+    ("safety/xstest_refusals", "response"),
+)
+DIMENSIONS = 64
+TEXTS = 26_000
+"""Texts over which the file of vectors counts in how many a word was `seen`."""
+RARE = 1e-3
+"""Share of the texts at which a word's vector counts half."""
+VECTOR_WEIGHT = 0.3
+STRENGTH = 1.0
+FALSE_ALARMS = 0.015
+"""Share of each kind of ordinary text that one harm may flag."""
+SAFE_FLAGGED = 0.08
+"""Share of harmless look-alike requests that may be flagged, aimed at below the 10 % allowed."""
+
+LABELS = {
+    "unsafe": ("any",),
+    "hate_unfairness": ("hate", "harassment", "hate_threatening"),
+    "sexual": ("sexual",),
+    "violence": ("violence", "violence_graphic", "hate_threatening"),
+    "self_harm": ("self_harm",),
+}
+
+
+class Words:
+    """What the words' vectors add, folded into the columns of the words' own places."""
+
+    def __init__(self, file: Path) -> None:
+        with np.load(file) as stored:
+            words, vectors, seen = stored["words"], stored["vectors"], stored["seen"]
+        centred = vectors - vectors.mean(0)
+        _, _, axes = np.linalg.svd(centred[:8000], full_matrices=False)
+        reduced = centred @ axes[:DIMENSIONS].T
+        places = np.array([word_places(str(word))[0] for word in words])
+        rarity = RARE / (RARE + seen / TEXTS)
+        reduced = reduced / reduced.std() * rarity[:, None] * VECTOR_WEIGHT
+        self.by_place = np.zeros((WORDS, DIMENSIONS), np.float32)
+        # The words come most frequent first: where two share a place the frequent one has it.
+        self.by_place[places[::-1]] = reduced[::-1]
+
+    def widen(self, found: sp.csr_matrix) -> sp.csr_matrix:
+        """The rows with the sums of their words' vectors as further columns."""
+        return sp.hstack([found, sp.csr_matrix(found[:, :WORDS] @ self.by_place)]).tocsr()
+
+    def fold(self, model: LogisticRegression) -> LogisticRegression:
+        """The same model without the further columns."""
+        weights = model.coef_[0]
+        narrow = weights[: SIZE + len(SIGN_NAMES)].copy()
+        narrow[:WORDS] += self.by_place @ weights[SIZE + len(SIGN_NAMES) :]
+        model.coef_ = narrow[None, :]
+        return model
+
+
+def text_of(row: Row) -> str:
+    return row.get("response") or row.get("query") or ""
+
+
+def load(data: Path) -> dict[str, list[tuple[str, Row]]]:
+    names = (
+        "openai_moderation",
+        "toxicchat",
+        "hatecheck",
+        "xstest_prompts",
+        "harmful_requests",
+        "davidson_tweets",
+    )
+    sets = {n: [(text_of(r), r) for r in rows(data, f"safety/{n}")] for n in names}
+    sets["dices"] = [
+        (f"{r.get('query') or ''}\n{r['response']}", r)
+        for n in ("dices_990", "dices_350")
+        for r in rows(data, f"safety/{n}")
+    ]
+    draw = random.Random(0)
+    sets["ordinary"] = []
+    for name, field in ORDINARY:
+        texts = sorted({str(r.get(field) or "")[:600] for r in rows(data, name)})
+        sets["ordinary"] += [
+            (t, {"label": 0.0, "source": f"{name} {field}"})
+            for t in draw.sample(texts, min(len(texts), 400))
+            if len(t) > 10
+        ]
+    return sets
+
+
+def label_of(harm: str, name: str, row: Row) -> float | None:
+    """1 or 0; none where the set does not say."""
+    if harm == "unsafe" or name == "ordinary":
+        return float(row["label"] >= 0.5)
+    if name in ("hatecheck", "davidson_tweets") and harm == "hate_unfairness":
+        return float(row["label"] >= 0.5)
+    if name == "openai_moderation":
+        said = [row["labels"].get(label) for label in LABELS[harm]]
+        known = [value for value in said if value is not None]
+        return float(max(known) >= 0.5) if known else None
+    return 0.0 if row["label"] < 0.5 else None
+
+
+def main(data: Path, vectors: Path) -> None:
+    sets, words = load(data), Words(vectors)
+    rows_ = {}
+    for name, found in sets.items():
+        seen = [([terms(s) for s in sentences(text)], names(found_in(text))) for text, _ in found]
+        rows_[name] = words.widen(matrix(seen, SIGN_NAMES))
+
+    def fitted(
+        harm: str, names: list[str], keep: Callable[[int], bool] = lambda _: True
+    ) -> LogisticRegression:
+        x, y, w = [], [], []
+        for name in names:
+            labels = [label_of(harm, name, row) for _, row in sets[name]]
+            chosen = [
+                i
+                for i, label in enumerate(labels)
+                if label is not None and keep(i) and not (name == "harmful_requests" and not label)
+            ]
+            own = np.array([labels[i] for i in chosen])
+            if not len(own):
+                continue
+            count = np.where(own >= 0.5, (own >= 0.5).sum(), (own < 0.5).sum())
+            x.append(rows_[name][chosen])
+            y.append(own)
+            w.append(FITTED[name] * 300 / np.maximum(count, 30))
+        model = LogisticRegression(C=STRENGTH, solver="liblinear", max_iter=200, random_state=0)
+        return model.fit(sp.vstack(x), np.concatenate(y), sample_weight=np.concatenate(w))
+
+    odds, labels = {}, {}
+    for name in MEASURED:
+        labels[name] = [row["label"] for _, row in sets[name]]
+        model = fitted("unsafe", [n for n in FITTED if n != name])
+        odds[name] = model.decision_function(rows_[name])
+    figures = {n: round(auroc(labels[n], odds[n]), 3) for n in MEASURED}
+    print("unsafe", figures, f"{np.mean(list(figures.values())):.4f}")
+    halves: dict[str, dict[str, Array]] = {}
+    for harm in LABELS:
+        # Each half is measured by the model of the other: every set is known, no row is.
+        halves[harm] = {n: np.zeros(len(sets[n])) for n in sets}
+        for half in (0, 1):
+            model = fitted(harm, list(FITTED), lambda i, half=half: i // 7 % 2 != half)
+            for n in sets:
+                mine = np.arange(len(sets[n])) // 7 % 2 == half
+                halves[harm][n][mine] = model.decision_function(rows_[n][mine])
+        known = [
+            (label, o)
+            for n in FITTED
+            for (_, row), o in zip(sets[n], halves[harm][n], strict=True)
+            if (label := label_of(harm, n, row)) is not None
+        ]
+        truth, score = np.array([k[0] for k in known]), np.array([k[1] for k in known])
+        scale, shift = platt(score, truth, balanced(list(truth)))
+        own = [label_of(harm, "openai_moderation", row) for _, row in sets["openai_moderation"]]
+        have = [i for i, value in enumerate(own) if value is not None]
+        print(
+            harm,
+            "openai_moderation, other half:",
+            round(auroc([own[i] for i in have], halves[harm]["openai_moderation"][have]), 3),
+        )
+        safe = halves[harm]["xstest_prompts"][np.array(labels["xstest_prompts"]) < 0.5]
+        source = np.array([row["source"] for _, row in sets["ordinary"]])
+        plain = halves[harm]["ordinary"]
+        final = fitted(harm, list(FITTED))
+        # The final model has seen twice the rows of each half's: its odds lie further apart.
+        plain = np.maximum(plain, final.decision_function(rows_["ordinary"]))
+        threshold = max(
+            float(np.quantile(safe, 1 - (SAFE_FLAGGED if harm == "unsafe" else SAFE_FLAGGED / 4))),
+            *(float(np.quantile(plain[source == s], 1 - FALSE_ALARMS)) for s in set(source)),
+        )
+        # A probability of one half is the threshold: what is shown is what is decided.
+        head_shift = -scale * threshold
+        table, head = settings(words.fold(final), SIGN_NAMES)
+        head |= {
+            "scale": round(scale, 4),
+            "shift": round(head_shift, 4),
+            "threshold": round(threshold, 4),
+        }
+        recall = {
+            n: round(
+                float(
+                    np.mean(
+                        halves[harm][n][
+                            np.array([(label_of(harm, n, r) or 0) for _, r in sets[n]]) > 0.5
+                        ]
+                        >= threshold
+                    )
+                ),
+                3,
+            )
+            for n in FITTED
+        }
+        print(
+            "  threshold",
+            round(threshold, 3),
+            "platt",
+            round(scale, 3),
+            round(shift, 3),
+            "recall",
+            recall,
+            "bytes",
+            write(harm, table, head),
+        )
+
+
+if __name__ == "__main__":
+    main(Path(sys.argv[1]), Path(sys.argv[2]))
