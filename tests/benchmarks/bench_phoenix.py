@@ -1,9 +1,10 @@
-"""Arize Phoenix beside ours: the same bodies, sent as fast as they are taken in.
+"""Arize Phoenix beside ours: the same bodies at the same rate.
 
-Run: python tests/benchmarks/bench_phoenix.py [seconds]. Phoenix is installed into build/phoenix
-when it is not there; where that cannot be done the reason is printed. Counted for Phoenix are the
-spans in its database, for ours those whose turns are scored and on `/metrics`: each some seconds
-after the last request.
+Run: python tests/benchmarks/bench_phoenix.py [seconds] [turns a second]. Phoenix is installed into
+build/phoenix when it is not there; where that cannot be done the reason is printed. Counted for
+Phoenix are the spans in its database, for ours those whose turns are scored and on `/metrics`; the
+time runs from the first request until all that was taken in is counted, or for `WAIT` seconds after
+the last request.
 """
 
 from __future__ import annotations
@@ -17,20 +18,18 @@ import time
 import urllib.request
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
+from functools import partial
 from pathlib import Path
 
-from agent import running, sums
+from agent import Agent, page, running
 from traffic import SPANS, send_apart
-
-from assay.config import Config
 
 ENVIRONMENT = Path(__file__).parents[2] / "build" / "phoenix"
 INSTALL_SECONDS = 900
-START_SECONDS = 120
+PORT = 26006
+PROBE = 'metric="latency_seconds"'
+START_SECONDS = 240
 WAIT = 20.0
-"""Seconds after the last request."""
-FLAT_OUT = 5_000.0
-"""Turns a second: more than any of them takes in."""
 
 
 def installed() -> str:
@@ -95,23 +94,46 @@ def _answers(url: str) -> None:
             return
 
 
+def measure(name: str, url: str, rate: float, seconds: float, count: Callable[[], float]) -> float:
+    """Send, and print how many spans a second come through; that number."""
+    started = time.monotonic()
+    sent = send_apart(url, rate, seconds)
+    ended = time.monotonic()
+    through = count()
+    while through < sent.turns * SPANS and time.monotonic() - ended < WAIT:
+        time.sleep(0.5)
+        through = count()
+    each = through / (time.monotonic() - started)
+    print(f"{name}: answered {sent.turns * SPANS / seconds:,.0f} spans/s with success,")
+    print(f"  {each:,.0f} spans/s came through, {sent.turns * SPANS - through:,.0f} spans had not")
+    return each
+
+
 def main() -> None:
-    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 10.0
-    settle = Config().assembly.settle
+    seconds = float(sys.argv[1]) if len(sys.argv) > 1 else 15.0
+    rate = float(sys.argv[2]) if len(sys.argv) > 2 else 200.0
     with running() as agent:
-        sent = send_apart(agent.http, FLAT_OUT, seconds)
-        time.sleep(settle + WAIT)
-        ours = sums(agent).get("assay_turns_total", 0.0) * SPANS / (seconds + WAIT)
-    print(f"ours: took in {sent.turns * SPANS / seconds:,.0f} spans/s, {ours:,.0f} spans/s scored")
+        evaluated = partial(counted, agent)
+        ours = measure("ours (scored)", agent.http, rate, seconds, evaluated)
     if reason := installed():
         print(f"phoenix: skipped, {reason}")
         return
-    with phoenix(26006) as stored:
-        sent = send_apart("http://127.0.0.1:26006", FLAT_OUT, seconds)
-        time.sleep(WAIT)
-        theirs = stored() / (seconds + WAIT)
-    print(f"phoenix: answered {sent.turns * SPANS / seconds:,.0f} spans/s with success,")
-    print(f"  {theirs:,.0f} spans/s stored ({ours / max(theirs, 1):.0f} times as many are scored)")
+    try:
+        with phoenix(PORT) as stored:
+            theirs = measure("phoenix (stored)", f"http://127.0.0.1:{PORT}", rate, seconds, stored)
+    except OSError as error:
+        print(f"phoenix: skipped, it does not answer: {error}")
+        return
+    print(f"ours over phoenix: {ours / max(theirs, 1.0):.1f}")
+
+
+def counted(agent: Agent) -> float:
+    """Spans of the turns whose scores are on the page."""
+    return SPANS * sum(
+        value
+        for name, value in page(agent)
+        if name.startswith("assay_evaluations_total") and PROBE in name
+    )
 
 
 if __name__ == "__main__":
