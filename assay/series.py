@@ -361,6 +361,12 @@ UNREADABLE_SPANS = Row(
     "Spans of model calls without readable content, by layout.",
     ("layout",),
 )
+INVALID_VALUES = Row(
+    Counter,
+    "assay_invalid_values_total",
+    "Spans with a number that cannot be, such as negative or infinite tokens, left out, by field.",
+    ("field",),
+)
 ASSEMBLY_DEAD_LETTERS = Row(
     Counter,
     "assay_assembly_dead_letters_total",

@@ -52,6 +52,8 @@ class Finished(NamedTuple):
     """By ordinal."""
     unreadable: dict[str, int]
     """Spans of model calls without readable content, by layout."""
+    invalid: dict[str, int]
+    """Spans with a value that cannot be, by field."""
 
 
 class Finisher:
@@ -92,7 +94,7 @@ class Finisher:
                 turn, value = fit(turn, self._max_text)
                 outputs.append(Outgoing(TURNS, value, _key(turn), headers=_HEADERS))
             decisions.append(Decision(turn, verdict.kept))
-        return Finished(outputs, decisions, reading.unreadable)
+        return Finished(outputs, decisions, reading.unreadable, reading.invalid)
 
     def _complete(
         self, turn: Turn, trace: OpenTrace, ending: Ending, spans: Sequence[Span]

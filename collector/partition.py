@@ -22,6 +22,7 @@ from assay.config import Assembly
 from assay.records import Tally
 from collector import saved_traces
 from collector.closed_traces import ClosedTraces
+from collector.dialects import INVALID_FIELDS
 from collector.finishing import Decision, Finisher
 from collector.grouping import Fragment, by_trace, is_logs
 from collector.open_traces import Ending, OpenTrace, OpenTraces
@@ -53,6 +54,7 @@ class Counters:
         self.turns = by(series.ASSEMBLED_TURNS, ("kept", "sampled_out"))
         self.dead = by(series.ASSEMBLY_DEAD_LETTERS, DEAD_LETTER_REASONS)
         self.unreadable = series.instrument(registry, series.UNREADABLE_SPANS)
+        self.invalid = by(series.INVALID_VALUES, INVALID_FIELDS)
         self.orphan = series.instrument(registry, series.ORPHAN_TURNS)
         self.truncated = series.instrument(registry, series.TRUNCATED_TURNS)
         self.retries = series.instrument(registry, series.ASSEMBLY_RETRIES)
@@ -153,6 +155,8 @@ class Partition:
         else:
             for layout, number in finished.unreadable.items():
                 self._count.unreadable.labels(layout).inc(number)
+            for field, number in finished.invalid.items():
+                self._count.invalid[field].inc(number)
             self._outputs += finished.outputs
             self.pending_bytes += sum(len(output.value) for output in finished.outputs)
             verdicts = self._tally(finished.decisions, minute)

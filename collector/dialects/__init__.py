@@ -14,7 +14,8 @@ does not matter, nor does one that comes twice.
 """
 
 from collector.dialects.explanation import Explanation, explain
+from collector.dialects.facts import INVALID_FIELDS
 from collector.dialects.span_reader import LAYOUTS
 from collector.dialects.turns import Reading, read
 
-__all__ = ["LAYOUTS", "Explanation", "Reading", "explain", "read"]
+__all__ = ["INVALID_FIELDS", "LAYOUTS", "Explanation", "Reading", "explain", "read"]

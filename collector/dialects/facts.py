@@ -13,7 +13,7 @@ from typing import Any
 from collector.dialects import spellings as spelt
 from collector.dialects.finish import finish_reason
 from collector.dialects.step import Kind, Step, Told
-from collector.dialects.values import count, decoded, first, number, plain
+from collector.dialects.values import amount, count, decoded, first, number, plain
 
 Facts = dict[str, tuple[int, Any]]
 """Name of a fact to the rank of its spelling and its value."""
@@ -65,12 +65,13 @@ _TABLES: tuple[tuple[str, Callable[[Any], Any], tuple[str, ...]], ...] = (
     ("input_tokens", count, spelt.INPUT_TOKENS),
     ("output_tokens", count, spelt.OUTPUT_TOKENS),
     ("cached_tokens", count, spelt.CACHED_TOKENS),
-    ("cost", number, spelt.COST),
+    ("cost", amount, spelt.COST),
+    ("system", plain, spelt.SYSTEM),
     ("spent", _as_is, spelt.USAGE_DUMPS),
     ("finish", finish_reason, spelt.FINISH),
     ("response_id", plain, spelt.RESPONSE_ID),
-    ("seconds", number, spelt.SECONDS),
-    ("milliseconds", number, spelt.MILLISECONDS),
+    ("seconds", amount, spelt.SECONDS),
+    ("milliseconds", amount, spelt.MILLISECONDS),
 )
 SLOTS: dict[str, tuple[str, int, Callable[[Any], Any]]] = {
     key: (name, rank, convert) for name, convert, keys in _TABLES for rank, key in enumerate(keys)
@@ -91,6 +92,7 @@ _DIRECT = frozenset(
         "cost",
         "finish",
         "response_id",
+        "system",
     }
 )
 """Facts that go into the step as they are."""
@@ -107,9 +109,26 @@ def scan(attributes: Mapping[str, Any]) -> tuple[Facts, list[str]]:
             continue
         name, rank, convert = slot
         known = found.get(name)
-        if (known is None or rank < known[0]) and (fact := convert(value)) is not None:
-            found[name] = (rank, fact)
+        if known is None or rank < known[0]:
+            fact = convert(value)
+            if fact is not None:
+                found[name] = (rank, fact)
+            elif (convert is count or convert is amount) and _wrong(value):
+                found.setdefault("invalid", (0, set()))[1].add(_FIELDS.get(name, name))
     return found, others
+
+
+_FIELDS = {"seconds": "first_token", "milliseconds": "first_token"}
+INVALID_FIELDS = ("input_tokens", "output_tokens", "cached_tokens", "cost", "first_token")
+"""Fields of which wrong values are counted."""
+
+
+def _wrong(value: Any) -> bool:
+    """Whether a value that is no amount was meant as one: negative, infinite or not a number."""
+    if type(value) is float or type(value) is int:
+        return True
+    found = number(value)
+    return found is not None and found < 0
 
 
 def fill(step: Step, found: Facts) -> None:
@@ -117,6 +136,8 @@ def fill(step: Step, found: Facts) -> None:
     for name, (_, fact) in found.items():
         if name in _DIRECT and getattr(step, name) is None:
             setattr(step, name, fact)
+    if "invalid" in found:
+        step.invalid |= found["invalid"][1]
     if not step.kind:
         kind = found.get("kind") or found.get("operation")
         if kind is not None:
@@ -142,18 +163,21 @@ def used(value: Any, step: Step) -> None:
     if type(value) is not dict:
         return
     if step.input_tokens is None:
-        step.input_tokens = _count(value, spelt.DUMPED_INPUT)
+        step.input_tokens = _count(value, spelt.DUMPED_INPUT, "input_tokens", step)
     if step.output_tokens is None:
-        step.output_tokens = _count(value, spelt.DUMPED_OUTPUT)
+        step.output_tokens = _count(value, spelt.DUMPED_OUTPUT, "output_tokens", step)
     for source in (value, *(value.get(key) for key in spelt.DUMPED_DETAILS)):
         if step.cached_tokens is None and type(source) is dict:
-            step.cached_tokens = _count(source, spelt.DUMPED_CACHED)
+            step.cached_tokens = _count(source, spelt.DUMPED_CACHED, "cached_tokens", step)
 
 
-def _count(value: Mapping[str, Any], keys: tuple[str, ...]) -> int | None:
+def _count(value: Mapping[str, Any], keys: tuple[str, ...], name: str, step: Step) -> int | None:
     for key in keys:
-        if key in value and (found := count(value[key])) is not None:
-            return found
+        if key in value:
+            if (found := count(value[key])) is not None:
+                return found
+            if _wrong(value[key]):
+                step.invalid |= {name}
     return None
 
 

@@ -191,6 +191,7 @@ FRAMEWORKS = frozenset(
     }
 )
 """Names that stand where a provider's should."""
+SYSTEM = ("system_prompt",)
 INPUT_TOKENS = (
     "gen_ai.usage.input_tokens",
     "gen_ai.usage.prompt_tokens",

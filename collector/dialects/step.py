@@ -76,6 +76,9 @@ class Step(msgspec.Struct):
     error: str | None = None
     """Why it failed; None when it did not."""
     feedback: list[Feedback] = []
+    invalid: frozenset[str] = frozenset()
+    """Names of fields that stood there with a value that cannot be: a negative number of tokens, a
+    NaN. Such values are left out."""
 
     def mark(self, layout: str) -> None:
         """Note that `layout` gave content."""

@@ -23,6 +23,9 @@ class Reading(msgspec.Struct):
     labels, truncation."""
     unreadable: dict[str, int]
     """Model calls whose input or output could not be read, by layout, one of `LAYOUTS`."""
+    invalid: dict[str, int] = {}
+    """Spans with a value that cannot be, such as a negative number of tokens, by the field that
+    goes without it, one of `INVALID_FIELDS`."""
 
 
 def read(spans: Sequence[Span], logs: Sequence[Log] = ()) -> Reading:
@@ -32,6 +35,9 @@ def read(spans: Sequence[Span], logs: Sequence[Log] = ()) -> Reading:
     """
     reading = Reading([], {})
     for steps in traces(spans, logs):
+        for step in steps:
+            for field in step.invalid:
+                reading.invalid[field] = reading.invalid.get(field, 0) + 1
         found: list[Turn] = []
         for unit in units(steps):
             for call in unit.calls:

@@ -115,6 +115,12 @@ def number(value: Any) -> float | None:
     return None
 
 
+def amount(value: Any) -> float | None:
+    """A finite number that is not negative, also from its text; None otherwise."""
+    found = number(value)
+    return found if found is not None and found >= 0 else None
+
+
 def dumped(value: Any) -> str:
     """A value as text: texts as they are, all else as JSON."""
     if type(value) is str:
