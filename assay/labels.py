@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import datetime
 import hashlib
 import math
@@ -11,6 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from assay.catalogue import METRICS, canonical
+from assay.errors import retrying
 from assay.metric import Metric
 from assay.records import Label
 from assay.store import Source, Store
@@ -60,19 +60,25 @@ def label_of(row: Mapping[str, Any], *, now: int | None = None) -> Label:
 
 
 async def add_labels(store: Store, labels: Sequence[Label]) -> int:
-    """Store the labels that are not there yet; how many those were."""
+    """Store the labels that are not there yet; how many those were. Raises Retryable when the store
+    stays away."""
     known = await _known(store, {label.turn_id for label in labels})
     new = list({label.label_id: label for label in labels if label.label_id not in known}.values())
-    if new:
-        async with _ADDING:
-            position = await store.position("labels", _SOURCE)
-            offsets = [position] * len(new)
-            await store.append("labels", [Source(_SOURCE, offsets, new, position + 1)])
+
+    async def append() -> bool:
+        position = await store.position("labels", _SOURCE)
+        source = Source(_SOURCE, [position] * len(new), new, position + 1)
+        # Another writer may take the position in between: ours are then taken for its.
+        return not (await store.append("labels", [source])).replayed
+
+    while new and not await retrying(append, deadline=_DEADLINE):
+        pass
     return len(new)
 
 
 _SOURCE = "labels"
-_ADDING = asyncio.Lock()
+_DEADLINE = 60.0
+"""Seconds for which a store that is away or busy is tried."""
 _ASKED = 1000
 """Turns of one query."""
 

@@ -49,7 +49,7 @@ class Result(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Evaluation:
-    """One run over a data set. `results` once; then `bad` has the rows that were left out."""
+    """One run over a data set. Call `results` once; bad rows go to `report`."""
 
     def __init__(
         self,
@@ -72,7 +72,6 @@ class Evaluation:
         self._report = report
         self._pool: ScorerPool | None = None
         self._needs_response = _needs_response(self.plan)
-        self.bad = 0
 
     async def results(self, rows: list[DataRow]) -> AsyncGenerator[Result, None]:
         """A result for each good row, in order, as soon as those before it are there."""
@@ -107,7 +106,6 @@ class Evaluation:
             turns = to_turns(self._mapper.apply(row.values, outputs), number)
             self._check(turns[-1])
         except (Missing, ValueError, AssayError) as error:
-            self.bad += 1
             self._report(BadLine(row.line, str(error)))
             return None
         entries = self.plan.entries(turns[-1].app)

@@ -3,6 +3,7 @@ corrected rate covers the truth."""
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import random
 import time
@@ -90,6 +91,18 @@ async def test_labels_are_stored_once(tmp_path: Path) -> None:
     other = label_of({"turn_id": "t", "metric": "fluency", "value": 1, "who": "eve"})
     assert await add_labels(store, [other]) == 1
     assert len(await store.query("SELECT * FROM labels")) == 3
+
+
+async def test_labels_that_come_at_once_are_all_kept(tmp_path: Path) -> None:
+    """Writers that meet, also of several processes, lose nothing of each other's."""
+    stores = [Store(str(tmp_path / "store")) for _ in range(3)]
+    await stores[0].position("labels", "labels")
+    batches = [
+        [label_of({"turn_id": f"{k}-{n}", "metric": "fluency", "value": 1}) for n in range(5)]
+        for k in range(6)
+    ]
+    await asyncio.gather(*(add_labels(stores[k % 3], own) for k, own in enumerate(batches)))
+    assert len(await stores[0].query("SELECT DISTINCT label_id FROM labels")) == 30
 
 
 async def test_labels_come_over_the_api(tmp_path: Path) -> None:
