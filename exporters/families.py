@@ -34,7 +34,7 @@ class LabelSet:
 
 
 NO_LABELS = LabelSet({})
-_Point = tuple[str, LabelSet, LabelSet, float, Exemplar | None]
+Point = tuple[str, LabelSet, LabelSet, float, Exemplar | None]
 
 
 class Family(Metric):
@@ -46,7 +46,7 @@ class Family(Metric):
         self.type = _TYPES[row.kind]
         self.unit = row.unit
         self._row = row
-        self._points: list[_Point] = []
+        self._points: list[Point] = []
 
     def add(
         self,
@@ -73,14 +73,12 @@ class Family(Metric):
         yield f"# HELP {head} {self.documentation}\n# TYPE {head} {self.type}\n"
         if openmetrics and self.unit:
             yield f"# UNIT {head} {self.unit}\n"
+        yield from self._body(openmetrics=openmetrics)
+
+    def _body(self, *, openmetrics: bool) -> Iterable[str]:
         name = self._row.name
         for suffix, labels, extra, value, exemplar in self._points:
-            comma = "," if extra.text else ""
-            line = f"{name}{suffix}{{{labels.text}{comma}{extra.text}}} {value}"
-            if openmetrics and exemplar is not None:
-                line += f" # {{{LabelSet(exemplar.labels).text}}} {exemplar.value}"
-                line += f" {exemplar.timestamp}" if exemplar.timestamp is not None else ""
-            yield line + "\n"
+            yield line(name + suffix, labels, extra, value, exemplar if openmetrics else None)
 
 
 class _Snapshot(CollectorRegistry):
@@ -109,6 +107,18 @@ def render(metrics: Iterable[Metric], *, openmetrics: bool) -> bytes:
         page: bytes = generate_openmetrics(others)  # type: ignore[no-untyped-call]
         return page.removesuffix(_EOF) + own + _EOF
     return generate_latest(others) + own
+
+
+def line(
+    name: str, labels: LabelSet, extra: LabelSet, value: float, exemplar: Exemplar | None = None
+) -> str:
+    """One sample as it stands on a page."""
+    comma = "," if extra.text else ""
+    text = f"{name}{{{labels.text}{comma}{extra.text}}} {value}"
+    if exemplar is not None:
+        text += f" # {{{LabelSet(exemplar.labels).text}}} {exemplar.value}"
+        text += f" {exemplar.timestamp}" if exemplar.timestamp is not None else ""
+    return text + "\n"
 
 
 def _escaped(value: str) -> str:

@@ -170,7 +170,8 @@ class Owner(Stage):
             # Behind the stream a minute would be judged before all of it is there.
             if windows is not None and self.lag() - len(self._done) < BEHIND:
                 try:
-                    await self._alerts.step(windows, self._quality.shown(windows), self._clock())
+                    await self._quality.refresh()
+                    await self._alerts.step(windows, self._quality.shown(), self._clock())
                     self._watched.worked()
                 except Exception as error:  # noqa: BLE001 - a fault in our code must not end it
                     self._log.exception("the alerts met a fault of their own and go on")

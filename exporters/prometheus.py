@@ -12,6 +12,7 @@ from prometheus_client import CollectorRegistry
 
 from assay.health import Check
 from exporters.families import render
+from exporters.samples import SeriesFamily
 
 OPENMETRICS = "application/openmetrics-text"
 _CONTENT_TYPES = {
@@ -36,8 +37,11 @@ def router(
         if bearer is not None and not _presents(request, bearer):
             return Response(status_code=401, headers={"WWW-Authenticate": "Bearer"})
         openmetrics = OPENMETRICS in request.headers.get("accept", "")
-        # Collected in the loop, where the windows change; rendered in a thread.
+        # Collected in the loop, where the windows change; joined in a thread.
         metrics = list(registry.collect())
+        for metric in metrics:
+            if isinstance(metric, SeriesFamily):
+                await metric.ready(openmetrics=openmetrics)
         page = await asyncio.to_thread(render, metrics, openmetrics=openmetrics)
         return Response(page, headers={"Content-Type": _CONTENT_TYPES[openmetrics]})
 

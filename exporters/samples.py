@@ -1,51 +1,35 @@
-"""The quality series as Prometheus reads them: a collector over the owner's windows."""
+"""The quality series as Prometheus reads them: a collector over the owner's windows.
+
+A page of five thousand series has two hundred thousand lines. So each series keeps its part of the
+page as text until something in it changes; what changed is made anew in short slices, between
+which other work of the process gets its turn; and a scrape joins texts.
+"""
 
 from __future__ import annotations
 
-import math
+import asyncio
 import time
 from collections.abc import Callable, Iterable, Iterator
-from functools import lru_cache
 
 import msgspec
-from prometheus_client import Counter, Gauge
 from prometheus_client.metrics_core import Metric
 from prometheus_client.registry import Collector
-from prometheus_client.samples import Exemplar
+from prometheus_client.samples import Sample
 
 from assay import series as rows
-from assay.records import SeriesKey
 from exporters.families import Family, LabelSet
-from exporters.severity import LEVELS
+from exporters.series_points import FAMILIES, Entry, Points
 from exporters.tracked import Series
-from exporters.views import WINDOWS, View, Views
+from exporters.views import View, Views
 from exporters.windows import Windows
 
 Shown = tuple[Series, float, dict[str, View]]
 
-_COUNTERS: tuple[tuple[rows.Row[Counter], Callable[[Series], float]], ...] = (
-    (rows.WEIGHT, lambda series: series.totals.weight),
-    (rows.WEIGHT_SQUARED, lambda series: series.totals.weight_squared),
-    (rows.DEFECT_WEIGHT, lambda series: series.totals.defect_weight),
-    (rows.DEFECT_WEIGHT_SQUARED, lambda series: series.totals.defect_weight_squared),
-)
-_GAUGES: tuple[tuple[rows.Row[Gauge], Callable[[View], float | None]], ...] = (
-    (rows.WINDOW_TURNS, lambda view: view.turns),
-    (rows.FRESHNESS, lambda view: view.freshness if view.turns else None),
-    (rows.SCORE_MEAN, lambda view: view.mean),
-    (rows.DEFECT_RATE, lambda view: view.rate.rate if view.rate else None),
-    (rows.DEFECT_RATE_LOWER, lambda view: view.rate.lower if view.rate else None),
-    (rows.DEFECT_RATE_UPPER, lambda view: view.rate.upper if view.rate else None),
-    (rows.DEFECT_RATE_IF_ERRORS_FAIL, lambda view: view.if_errors_fail),
-    (rows.DEFECT_RATE_IF_ERRORS_PASS, lambda view: view.if_errors_pass),
-)
-_PASSED, _FAILED = LabelSet({"passed": "true"}), LabelSet({"passed": "false"})
-_WINDOW = {window: LabelSet({"window": window}) for window in WINDOWS}
-_WINDOW_LEVEL = {
-    (window, level): LabelSet({"window": window, "level": level})
-    for window in WINDOWS
-    for level in LEVELS
-}
+SLICE = 0.01
+"""Seconds of work after which the loop gets its turn."""
+PATIENCE = 0.25
+"""Seconds that a scrape waits for what changed; a series that is not made anew by then is shown as
+it was a moment before."""
 
 
 class QualitySeries(Collector):
@@ -60,86 +44,126 @@ class QualitySeries(Collector):
         self._windows = windows
         self._clock = clock
         self._views: Views | None = None
-        self._labels: dict[SeriesKey, LabelSet] = {}
+        self._entries: dict[int, Entry] = {}
+        self._next = 0
 
     def describe(self) -> Iterable[Metric]:
         """Registering collects nothing."""
         return ()
 
     def collect(self) -> Iterator[Metric]:
+        """Families whose samples are made when they are read: see `SeriesFamily`."""
         windows = self._windows()
         if windows is None:
-            self._views = None
             return
-        shown = self.shown(windows)
         yield _turns(windows)
-        yield from self._counters(shown)
-        yield from self._histograms(shown)
-        yield from self._gauges(shown)
+        page = Page(self)
+        for index in range(len(FAMILIES)):
+            yield SeriesFamily(page, index)
 
-    def shown(self, windows: Windows) -> list[Shown]:
+    def shown(self) -> list[Shown]:
         """Every series with its design effect and its windows, as of now."""
+        return [(e.series, e.effect, e.views) for e in self.entries()]
+
+    def entries(self) -> list[Entry]:
+        """Every series as of now. Blocks for as long as it takes."""
+        windows = self._windows()
+        if windows is None:
+            return []
+        for entry in self._renewed(windows):
+            del entry
+        return list(self._entries.values())
+
+    async def refresh(self, patience: float | None = None) -> list[Entry]:
+        """Every series, as of now or, where `patience` (seconds) did not suffice, of a moment
+        ago; with the texts of those that were made anew."""
+        windows = self._windows()
+        began = turned = time.monotonic()
+        if windows is None:
+            return []
+        for entry in self._renewed(windows):
+            entry.render()
+            now = time.monotonic()
+            if now - turned > SLICE:
+                if patience is not None and now - began > patience:
+                    break
+                await asyncio.sleep(0)
+                turned = time.monotonic()
+                if self._windows() is not windows:
+                    return []
+        return list(self._entries.values())
+
+    def _renewed(self, windows: Windows) -> Iterator[Entry]:
+        """Make anew what changed, and give it; begins where the last one that was broken off
+        ended."""
         if self._views is None or self._views.windows is not windows:
-            self._views = Views(windows)
-            self._labels = {}
-        return self._views.refresh(int(self._clock() // 60))
+            self._views, self._entries, self._next = Views(windows), {}, 0
+        views, minute = self._views, int(self._clock() // 60)
+        effects = views.effects(minute)
+        every = list(windows.series.values())
+        start = self._next % max(1, len(every))
+        for position, series in enumerate(every[start:] + every[:start], start + 1):
+            effect = effects[series.number]
+            found = views.views(series, minute, effect)
+            entry = self._entries.get(series.number)
+            if entry is None:
+                entry = Entry(series, LabelSet(msgspec.structs.asdict(series.key)))
+                self._entries[series.number] = entry
+            elif entry.views is found and entry.changes == series.changes:
+                continue
+            entry.renew(effect, found)
+            self._next = position
+            yield entry
 
-    def _labels_of(self, series: Series) -> LabelSet:
-        labels = self._labels.get(series.key)
-        if labels is None:
-            labels = self._labels[series.key] = LabelSet(msgspec.structs.asdict(series.key))
-        return labels
 
-    def _counters(self, shown: list[Shown]) -> Iterator[Metric]:
-        evaluations, passed = Family(rows.EVALUATIONS), Family(rows.PASSED)
-        families = [(Family(row), value) for row, value in _COUNTERS]
-        for series, _, _ in shown:
-            labels = self._labels_of(series)
-            for count in series.outcomes.values():
-                evaluations.add(labels, count.n, _outcome(count.outcome, count.reason))
-            if series.totals.weight:
-                passed.add(labels, series.totals.passed, _PASSED)
-                passed.add(labels, series.totals.failed, _FAILED)
-                for family, value in families:
-                    family.add(labels, value(series))
-        yield evaluations
-        yield passed
-        yield from (family for family, _ in families)
+class Page:
+    """The series of one scrape: the same in all of its families."""
 
-    def _histograms(self, shown: list[Shown]) -> Iterator[Metric]:
-        scores, latencies = Family(rows.SCORE), Family(rows.TURN_LATENCY)
-        for series, _, _ in shown:
-            labels, key = self._labels_of(series), series.key
-            _histogram(scores, series, labels)
-            if key.metric == "latency_seconds" and key.engine == "computed":
-                of_turns = {name: labels.values[name] for name in rows.TURN_LATENCY.labels}
-                _histogram(latencies, series, LabelSet(of_turns))
-        yield scores
-        yield latencies
+    def __init__(self, source: QualitySeries) -> None:
+        self._source = source
+        self._entries: list[Entry] | None = None
 
-    def _gauges(self, shown: list[Shown]) -> Iterator[Metric]:
-        families = [(Family(row), value) for row, value in _GAUGES]
-        severity, last = Family(rows.DEFECT_RATE_AT_SEVERITY), Family(rows.LAST_SCORED)
-        effects, scorers = Family(rows.DESIGN_EFFECT), Family(rows.SCORER_INFO)
-        for series, effect, views in shown:
-            labels = self._labels_of(series)
-            if series.totals.last_scored:
-                last.add(labels, series.totals.last_scored)
-            if series.totals.weight:
-                effects.add(labels, effect)
-            if series.totals.scorers:
-                newest = next(reversed(series.totals.scorers))
-                scorers.add(labels, 1.0, LabelSet({"scorer": newest}))
-            for window, view in views.items():
-                for family, value in families:
-                    family.add(labels, value(view), _WINDOW[window])
-                for level, rate in view.at_severity.items():
-                    severity.add(labels, rate, _WINDOW_LEVEL[window, level])
-        yield from (family for family, _ in families)
-        yield severity
-        yield last
-        yield effects
-        yield scorers
+    async def ready(self) -> list[Entry]:
+        if self._entries is None:
+            self._entries = await self._source.refresh(PATIENCE)
+        return self._entries
+
+    def now(self) -> list[Entry]:
+        return self._source.entries()
+
+
+class SeriesFamily(Family):
+    """One row of FAMILIES over every series.
+
+    `samples` and `lines` are as of the moment in which they are read; once the family is `ready`
+    its lines are those of that moment and may be read in any thread.
+    """
+
+    def __init__(self, page: Page, index: int) -> None:
+        row, self._points_of = FAMILIES[index]
+        super().__init__(row)
+        self._page = page
+        self._index = index
+        self._texts: list[str] | None = None
+
+    @property
+    def samples(self) -> list[Sample]:  # type: ignore[override]
+        points: Points = self._points_of
+        return [
+            Sample(self._row.name + suffix, labels.values | extra.values, value, None, exemplar)
+            for entry in self._page.now()
+            for suffix, labels, extra, value, exemplar in points(entry)
+        ]
+
+    async def ready(self, *, openmetrics: bool) -> None:
+        """Take the texts of the page."""
+        entries = await self._page.ready()
+        self._texts = [entry.text(self._index, openmetrics=openmetrics) for entry in entries]
+
+    def _body(self, *, openmetrics: bool) -> Iterable[str]:
+        if self._texts is not None:
+            return self._texts
+        return [entry.text(self._index, openmetrics=openmetrics) for entry in self._page.now()]
 
 
 def _turns(windows: Windows) -> Metric:
@@ -149,32 +173,3 @@ def _turns(windows: Windows) -> Metric:
         for decision, n in zip(("kept", "sampled_out"), counts, strict=True):
             family.add(labels, n, LabelSet({"decision": decision}))
     return family
-
-
-def _histogram(family: Family, series: Series, labels: LabelSet) -> None:
-    totals = series.totals
-    if not any(totals.buckets):
-        return
-    count = 0.0
-    for index, bound in enumerate((*series.bounds, math.inf)):
-        count += totals.buckets[index]
-        exemplar = None
-        if (found := totals.exemplars.get(index)) is not None:
-            trace_id, value, at = found
-            exemplar = Exemplar({"trace_id": trace_id}, value, at)
-        family.add(labels, count, _le(bound), "_bucket", exemplar)
-    if series.bounds[0] >= 0:
-        # A sum of values that may be negative can fall, which a counter must not; without a sum
-        # OpenMetrics forbids the count too, and the +Inf bucket tells it.
-        family.add(labels, count, suffix="_count")
-        family.add(labels, totals.value_sum, suffix="_sum")
-
-
-@lru_cache(4096)
-def _le(bound: float) -> LabelSet:
-    return LabelSet({"le": "+Inf" if bound == math.inf else str(float(bound))})
-
-
-@lru_cache(4096)
-def _outcome(outcome: str, reason: str) -> LabelSet:
-    return LabelSet({"outcome": outcome, "reason": reason})

@@ -38,21 +38,32 @@ class Views:
 
     def refresh(self, minute: int) -> list[tuple[Series, float, dict[str, View]]]:
         """Every series with its design effect and its windows, seen in `minute`."""
-        every = list(self.windows.series.values())
-        spreads = [self._spread(series, minute) for series in every]
-        apps: dict[tuple[str, str], list[Spread]] = {}
-        for series, own in zip(every, spreads, strict=True):
-            apps.setdefault((series.key.app, series.key.environment), []).append(own)
-        pooled = {app: pool(members) for app, members in apps.items()}
-        shown = []
-        for series, own in zip(every, spreads, strict=True):
-            enough = own.conversations >= MIN_CONVERSATIONS
-            used = own if enough else pooled[series.key.app, series.key.environment]
-            effect = used.design_effect
-            shown.append((series, effect, self._view(series, minute, effect)))
-        return shown
+        effects = self.effects(minute)
+        return [
+            (series, effects[series.number], self.views(series, minute, effects[series.number]))
+            for series in self.windows.series.values()
+        ]
 
-    def _spread(self, series: Series, minute: int) -> Spread:
+    def effects(self, minute: int) -> dict[int, float]:
+        """The design effect in force for each series, by its number, seen in `minute`; to 0.01,
+        so that a turn of one series does not change every view of its app."""
+        every = self.windows.series.values()
+        apps: dict[tuple[str, str], list[Spread]] = {}
+        for series in every:
+            app = series.key.app, series.key.environment
+            apps.setdefault(app, []).append(self.spread(series, minute))
+        pooled = {app: pool(members).design_effect for app, members in apps.items()}
+        found = {}
+        for series in every:
+            own = self.spread(series, minute)
+            if own.conversations >= MIN_CONVERSATIONS:
+                found[series.number] = round(own.design_effect, 2)
+            else:
+                found[series.number] = round(pooled[series.key.app, series.key.environment], 2)
+        return found
+
+    def spread(self, series: Series, minute: int) -> Spread:
+        """What the design effect of a series rests on."""
         state = series.changes, minute
         cached = self._spreads.get(series.number)
         if cached is not None and cached[0] == state:
@@ -65,7 +76,8 @@ class Views:
         self._spreads[series.number] = state, found
         return found
 
-    def _view(self, series: Series, minute: int, effect: float) -> dict[str, View]:
+    def views(self, series: Series, minute: int, effect: float) -> dict[str, View]:
+        """The windows of a series; the same object while nothing in it changed."""
         state = series.changes, minute, effect
         cached = self._views.get(series.number)
         if cached is not None and cached[0] == state:
