@@ -101,7 +101,7 @@ def is_turn(segment: Segment, query: str | None, response: str | None) -> bool:
         if alone and all(step.span.scope in _SDK_SCOPES for step in calls):
             return False
         bare = alone and response is None and calls[-1].error is None
-        goes_on = _asks_tools(calls[-1]) or _streamed_elsewhere(calls[-1])
+        goes_on = _asks_tools(calls[-1]) or streamed_elsewhere(calls[-1])
         return not (bare and goes_on and not segment.tops)
     if any(step.kind == "agent" for step in segment.steps):
         delivered = any("messaging.operation" in step.span.attributes for step in segment.steps)
@@ -120,11 +120,13 @@ def _asks_tools(call: Step) -> bool:
     return by_google and any(said.calls for said in call.said_out[-1:])
 
 
-def _streamed_elsewhere(call: Step) -> bool:
+def streamed_elsewhere(call: Step) -> bool:
     """Whether Logfire tells of a call's answer in a span of its own, which then repeats the
     call."""
-    kind = call.span.attributes.get("logfire.span_type")
-    return kind == "span" and bool(call.said_in) and not call.said_out and not call.response_id
+    attributes = call.span.attributes
+    if attributes.get("logfire.span_type") != "span" or "gen_ai.response.id" in attributes:
+        return False
+    return bool(call.said_in) and not call.said_out and call.error is None
 
 
 def _system(segment: Segment) -> str | None:

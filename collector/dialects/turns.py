@@ -7,7 +7,7 @@ from collections.abc import Sequence
 import msgspec
 
 from assay.records import Turn
-from collector.dialects.compose import compose
+from collector.dialects.compose import compose, streamed_elsewhere
 from collector.dialects.segment import segments
 from collector.dialects.span_reader import layout_of
 from collector.dialects.trace import traces
@@ -41,7 +41,7 @@ def read(spans: Sequence[Span], logs: Sequence[Log] = ()) -> Reading:
         found: list[Turn] = []
         for unit in units(steps):
             for call in unit.calls:
-                if not call.readable():
+                if not call.readable() and not streamed_elsewhere(call):
                     layout = layout_of(call)
                     reading.unreadable[layout] = reading.unreadable.get(layout, 0) + 1
             for segment in segments(unit):
