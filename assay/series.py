@@ -248,6 +248,13 @@ STORE_REPLAYED = Row(
     ("table",),
 )
 
+OTLP_EVENTS = Row(
+    Counter,
+    "assay_otlp_events_total",
+    "Scores that went to an OTLP receiver as events, by outcome: sent or rejected.",
+    ("outcome",),
+)
+
 # The doors.
 REQUESTS = Row(
     Counter,

@@ -1,4 +1,4 @@
-"""Alerts as the settings want them, for the processes that export."""
+"""Alerts and events as the settings want them, for the processes that export."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from prometheus_client import CollectorRegistry
 
 from assay import series
 from assay.api import guard
+from assay.bus.contract import Bus
 from assay.config import Config
 from assay.health import Check
 from assay.records import SeriesKey
@@ -18,7 +19,9 @@ from exporters.alerting.api import alerts_router
 from exporters.alerting.pipeline import Process
 from exporters.alerting.rules import rules_of
 from exporters.notify.notifier import Notifier
+from exporters.otlp_events import OtlpEvents
 from exporters.owner import Owner
+from exporters.stage import StageSeries
 
 if TYPE_CHECKING:
     from scorers.plan import Plan
@@ -43,6 +46,17 @@ def make_alerts(
 def make_notifier(config: Config, owner: Owner, registry: CollectorRegistry) -> Notifier:
     """Delivers the alerts of `owner` by the routes of the settings."""
     return Notifier(config.notify, owner.alerts, registry)
+
+
+def make_events(
+    config: Config, bus: Bus, shared: StageSeries, registry: CollectorRegistry
+) -> OtlpEvents | None:
+    """The sink of OTLP events; none when the settings name no receiver."""
+    events = config.exporters.otlp_events
+    if events.endpoint is None:
+        return None
+    headers = {name: value.get_secret_value() for name, value in events.headers.items()}
+    return OtlpEvents(bus, shared, registry, endpoint=events.endpoint, headers=headers)
 
 
 def add_alerts_api(app: FastAPI, config: Config, owner: Owner) -> None:

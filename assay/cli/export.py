@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import AsyncIterator, Collection
 
-from assay.cli.alerting import add_alerts_api, make_alerts, make_notifier
+from assay.cli.alerting import add_alerts_api, make_alerts, make_events, make_notifier
 from assay.cli.process import Process, started
 from assay.cli.up import configured_by, contract_of, served_plans
 from assay.cli.wiring import open_store, plan_of
@@ -17,7 +17,7 @@ from exporters.owner import Owner
 from exporters.stage import StageSeries
 from exporters.store_sink import StoreSink
 
-SINKS = ("prometheus", "store")
+SINKS = ("prometheus", "store", "otlp_events")
 
 
 @contextlib.asynccontextmanager
@@ -32,6 +32,8 @@ async def run(
     store = open_store(config)
     if "store" in sinks and store is None:
         wrong.append("--sink store: allowed: with exporters.store.enabled")
+    if "otlp_events" in sinks and config.exporters.otlp_events.endpoint is None:
+        wrong.append("--sink otlp_events: allowed: with exporters.otlp_events.endpoint")
     if wrong:
         raise ConfigError(wrong)
     wanted = set(sinks or SINKS)
@@ -57,6 +59,10 @@ async def run(
                 await process.add(stage.name, stage)
             await started(process.stack, make_notifier(config, owner, process.registry))
             add_alerts_api(process.app, config, owner)
+        if "otlp_events" in wanted:
+            events = make_events(config, process.bus, shared, process.registry)
+            if events is not None:
+                await process.add(events.name, events)
         if "store" in wanted and store is not None:
             sink = StoreSink(process.bus, shared, process.registry, store=store)
             await process.add(sink.name, sink)

@@ -19,7 +19,7 @@ from prometheus_client import CollectorRegistry
 
 from assay import __version__, catalogue
 from assay.api import add_api
-from assay.cli.alerting import add_alerts_api, make_alerts, make_notifier
+from assay.cli.alerting import add_alerts_api, make_alerts, make_events, make_notifier
 from assay.cli.process import health_app, run_until_signalled, started
 from assay.cli.source import RUNNING, Running, write_running
 from assay.cli.status import Status
@@ -87,6 +87,9 @@ async def run(config: Config) -> AsyncIterator[Running]:
         if store is not None:
             sink = await started(stack, StoreSink(bus, shared, registry, store=store))
             checks[sink.name] = sink.health
+        if (events := make_events(config, bus, shared, registry)) is not None:
+            await started(stack, events)
+            checks[events.name] = events.health
             await started(stack, CorrectedRates(store, registry))
 
         worker = await started(stack, Worker(bus, plan, registry))
