@@ -62,18 +62,21 @@ def label_of(row: Mapping[str, Any], *, now: int | None = None) -> Label:
 async def add_labels(store: Store, labels: Sequence[Label]) -> int:
     """Store the labels that are not there yet; how many those were. Raises Retryable when the store
     stays away."""
-    known = await _known(store, {label.turn_id for label in labels})
-    new = list({label.label_id: label for label in labels if label.label_id not in known}.values())
+    wanted = {label.label_id: label for label in labels}
 
-    async def append() -> bool:
+    async def append() -> int | None:
+        known = await _known(store, {label.turn_id for label in labels})
+        new = [label for label_id, label in wanted.items() if label_id not in known]
         position = await store.position("labels", _SOURCE)
         source = Source(_SOURCE, [position] * len(new), new, position + 1)
         # Another writer may take the position in between: ours are then taken for its.
-        return not (await store.append("labels", [source])).replayed
+        taken = new and (await store.append("labels", [source])).replayed
+        return None if taken else len(new)
 
-    while new and not await retrying(append, deadline=_DEADLINE):
-        pass
-    return len(new)
+    while True:
+        added = await retrying(append, deadline=_DEADLINE)
+        if added is not None:
+            return added
 
 
 _SOURCE = "labels"

@@ -95,14 +95,14 @@ async def test_labels_are_stored_once(tmp_path: Path) -> None:
 
 async def test_labels_that_come_at_once_are_all_kept(tmp_path: Path) -> None:
     """Writers that meet, also of several processes, lose nothing of each other's."""
-    stores = [Store(str(tmp_path / "store")) for _ in range(3)]
-    await stores[0].position("labels", "labels")
+    stores = [Store(str(tmp_path / "store")) for _ in range(2)]
+    assert await stores[0].query("SELECT * FROM labels") == []
     batches = [
         [label_of({"turn_id": f"{k}-{n}", "metric": "fluency", "value": 1}) for n in range(5)]
-        for k in range(6)
+        for k in range(4)
     ]
-    await asyncio.gather(*(add_labels(stores[k % 3], own) for k, own in enumerate(batches)))
-    assert len(await stores[0].query("SELECT DISTINCT label_id FROM labels")) == 30
+    await asyncio.gather(*(add_labels(stores[k % 2], own) for k, own in enumerate(batches)))
+    assert len(await stores[0].query("SELECT DISTINCT label_id FROM labels")) == 20
 
 
 async def test_labels_come_over_the_api(tmp_path: Path) -> None:
