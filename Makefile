@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup fmt check test demo up bench soak soak-kafka real-judge simulate docs lock clean
+.PHONY: setup fmt check test demo up bench soak soak-kafka real-judge simulate docs quality lock clean
 
 setup: $(READY)
 
@@ -61,6 +61,10 @@ docs: setup
 	$(BIN)/python -m assay.cli.reference README.md
 	$(BIN)/python -m dashboards.generate
 	$(BIN)/assay rules -c dashboards/prometheus/assay.yaml -o dashboards/prometheus/assay.rules.yaml
+
+# DATA: the folder of labelled rows; needs the dependency group `training`.
+quality: setup
+	$(BIN)/python -m training.quality $(DATA) docs/quality.md
 
 clean:
 	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -21,7 +21,7 @@ def interval(
     labels: Sequence[float],
     scores: Sequence[float] | Array,
     groups: Sequence[str],
-    draws: int = 500,
+    draws: int = 200,
 ) -> tuple[float, float]:
     """The 95 % bootstrap interval of `auroc`, whole groups being drawn."""
     random = np.random.default_rng(0)
