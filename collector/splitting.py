@@ -52,7 +52,9 @@ def split(record: Outgoing, most: int) -> Iterator[Outgoing]:
 
 def _items(body: bytes, logs: bool, most: int) -> list[_Item]:
     """The items, those of a trace together, in the order in which the traces begin."""
-    request: Any = (ExportLogsServiceRequest if logs else ExportTraceServiceRequest).FromString(body)
+    request: Any = (ExportLogsServiceRequest if logs else ExportTraceServiceRequest).FromString(
+        body
+    )
     messages = request.resource_logs if logs else request.resource_spans
     traces: dict[bytes, list[_Item]] = {}
     for group, parts in zip(messages, wire.take_apart(body), strict=True):

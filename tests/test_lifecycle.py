@@ -11,8 +11,8 @@ from fastapi import FastAPI
 from prometheus_client import CollectorRegistry
 
 from assay.bus.embedded import EmbeddedBus
-from assay.cli.status import Status
 from assay.cli.process import Part
+from assay.cli.status import Status
 from assay.cli.up import configured_by
 from assay.cli.wiring import open_bus
 from assay.config import Config

@@ -1,9 +1,9 @@
 """Build synonyms.txt.gz from WordNet 3.0: `python build_synonyms.py FOLDER`.
 
-FOLDER holds WordNet's data.{noun,verb,adj,adv} and {noun,verb,adj,adv}.exc. The output is text: for
-each part of speech a line `= n`, its synsets (one a line; single words, and the few phrases that are
-the base form of a single word), a line `- n`, and its exception list. The same input gives the same
-bytes.
+FOLDER holds WordNet's data.{noun,verb,adj,adv} and {noun,verb,adj,adv}.exc. The output is text:
+for each part of speech a line `= n`, its synsets (one a line; single words, and the few phrases
+that are the base form of a single word), a line `- n`, and its exception list. The same input gives
+the same bytes.
 """
 
 from __future__ import annotations
