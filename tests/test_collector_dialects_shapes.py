@@ -628,3 +628,30 @@ def test_no_prompt_raises(text):
     found = stuffed.question_in(text)
     assert found is None or found in text
     stuffed.documents_in(text)
+
+
+def test_numbers_that_cannot_be_are_left_out_and_told():
+    """Negative and non-finite tokens, times and costs leave the field empty, once a span."""
+    wrong = {
+        "gen_ai.usage.input_tokens": -5,
+        "gen_ai.usage.output_tokens": float("nan"),
+        "gen_ai.usage.cost": "-1",
+        "gen_ai.server.time_to_first_token": float("inf"),
+    }
+    call = Span(
+        trace_id="1" * 32,
+        span_id="2" * 16,
+        attributes={
+            "gen_ai.operation.name": "chat",
+            "gen_ai.request.model": "m",
+            "gen_ai.input.messages": '[{"role": "user", "content": "Hi?"}]',
+            "gen_ai.output.messages": '[{"role": "assistant", "content": "Hi."}]',
+            **wrong,
+        },
+    )
+    reading = dialects.read([call])
+    (turn,) = reading.turns
+    assert (turn.usage.input_tokens, turn.usage.output_tokens, turn.usage.cost) == (None,) * 3
+    assert turn.time_to_first_token is None
+    fields = ("input_tokens", "output_tokens", "cost", "first_token")
+    assert reading.invalid == dict.fromkeys(fields, 1)
