@@ -16,6 +16,7 @@ from assay.health import Check
 from assay.records import SeriesKey
 from exporters.alerting.alerts import Alerts
 from exporters.alerting.api import alerts_router
+from exporters.alerting.explainer import Explainer
 from exporters.alerting.pipeline import Process
 from exporters.alerting.rules import rules_of
 from exporters.notify.notifier import Notifier
@@ -32,14 +33,16 @@ def make_alerts(
     plans: Sequence[Plan],
     registry: CollectorRegistry,
     checks: Mapping[str, Check],
+    explainer: Explainer | None,
 ) -> Alerts:
-    """The alerts of the settings."""
+    """The alerts of the settings; `explainer` is told of each that begins."""
     return Alerts(
         rules_of(config),
         budgets={name: route.false_alarms / 60 for name, route in config.notify.items()},
         process=lambda: _process(registry, checks),
         largest_weight=lambda key: _largest_weight(config, plans, key),
         board=config.exporters.grafana.url,
+        began=explainer.begin if explainer is not None else lambda alert: None,
     )
 
 

@@ -26,7 +26,7 @@ def alerts(
 ) -> None:
     """List the alerts, the tests for regressions and the silences."""
     if context.invoked_subcommand is None:
-        show(_agent(config, api).ask("GET", "alerts"), as_json)
+        show(agent_of(config, api).ask("GET", "alerts"), as_json)
 
 
 @commands.command()
@@ -54,7 +54,7 @@ def silence(
     except ValueError as error:
         raise typer.BadParameter(f"{lasting!r}: allowed: {error}", param_hint="--for") from None
     body = {"matches": matches, "seconds": length, "comment": comment}
-    found = _agent(config, api).ask("POST", "silences", body)
+    found = agent_of(config, api).ask("POST", "silences", body)
     typer.echo(f"silenced as {found['id']}; `assay alerts unsilence {found['id']}` ends it")
 
 
@@ -65,13 +65,13 @@ def unsilence(
     api: Api = None,
 ) -> None:
     """End a silence."""
-    _agent(config, api).ask("DELETE", f"silences/{silence_id}")
+    agent_of(config, api).ask("DELETE", f"silences/{silence_id}")
 
 
 @commands.command()
 def rebaseline(config: ConfigFile = None, api: Api = None) -> None:
     """Start the baseline of every regression anew: how things are is how they should be."""
-    _agent(config, api).ask("POST", "baselines", {})
+    agent_of(config, api).ask("POST", "baselines", {})
 
 
 def show(listed: dict[str, Any], as_json: bool) -> None:
@@ -113,7 +113,8 @@ def show(listed: dict[str, Any], as_json: bool) -> None:
         typer.echo(plain(f"silence {one['id']}: {matches}, for {left:.0f} minutes more", 200))
 
 
-def _agent(config: Path | None, api: str | None) -> Remote:
+def agent_of(config: Path | None, api: str | None) -> Remote:
+    """The agent that runs on the data folder, or answers at `api`. Raises Permanent."""
     from assay.cli.source import Remote, answering
     from assay.config import load
     from assay.errors import Permanent

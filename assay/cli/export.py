@@ -11,6 +11,7 @@ from assay.cli.up import configured_by, contract_of, served_plans
 from assay.cli.wiring import open_store, plan_of
 from assay.config import Config
 from assay.errors import ConfigError
+from exporters.alerting.explainer import Explainer
 from exporters.combiner import Combiner
 from exporters.corrected import CorrectedRates
 from exporters.owner import Owner
@@ -43,6 +44,9 @@ async def run(
             served = served_plans(*plan_of(config, remember=False), config)
             prometheus = config.exporters.prometheus
             contract = contract_of(served)
+            explainer = Explainer(store.query) if store is not None else None
+            if explainer is not None:
+                await started(process.stack, explainer)
             owner = Owner(
                 process.bus,
                 shared,
@@ -50,7 +54,7 @@ async def run(
                 configured=configured_by(served),
                 contract=contract,
                 max_series=prometheus.max_series,
-                alerts=make_alerts(config, served, process.registry, process.checks),
+                alerts=make_alerts(config, served, process.registry, process.checks, explainer),
             )
             combiner = Combiner(
                 process.bus, shared, process.registry, contract=contract, labels=prometheus.labels

@@ -18,6 +18,7 @@ from assay.cli import (
     compare,
     dead_letter,
     evaluate,
+    explain,
     label,
     prompts,
     rules,
@@ -52,6 +53,7 @@ app.add_typer(dead_letter.commands, name="dead-letter")
 stages.register(app)
 topics.register(app)
 rules.register(app)
+explain.register(app)
 app.add_typer(alerts.commands, name="alerts")
 backfill.register(app)
 evaluate.register(app)

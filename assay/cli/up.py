@@ -37,6 +37,7 @@ from collector.assembly import Assembler
 from collector.intake import Intake
 from collector.otlp_grpc import GrpcDoor
 from collector.otlp_http import HttpDoor
+from exporters.alerting.explainer import Explainer
 from exporters.combiner import Combiner
 from exporters.corrected import CorrectedRates
 from exporters.owner import Configured, Owner
@@ -69,6 +70,9 @@ async def run(config: Config) -> AsyncIterator[Running]:
         store = open_store(config)
 
         shared = StageSeries(registry)
+        explainer = Explainer(store.query) if store is not None else None
+        if explainer is not None:
+            await started(stack, explainer)
         labels, contract = config.exporters.prometheus.labels, contract_of(served)
         owner = Owner(
             bus,
@@ -77,7 +81,7 @@ async def run(config: Config) -> AsyncIterator[Running]:
             configured=configured_by(served),
             contract=contract,
             max_series=config.exporters.prometheus.max_series,
-            alerts=make_alerts(config, served, registry, checks),
+            alerts=make_alerts(config, served, registry, checks, explainer),
         )
         combiner = Combiner(bus, shared, registry, contract=contract, labels=labels)
         for stage in (owner, combiner):
@@ -87,10 +91,10 @@ async def run(config: Config) -> AsyncIterator[Running]:
         if store is not None:
             sink = await started(stack, StoreSink(bus, shared, registry, store=store))
             checks[sink.name] = sink.health
+            await started(stack, CorrectedRates(store, registry))
         if (events := make_events(config, bus, shared, registry)) is not None:
             await started(stack, events)
             checks[events.name] = events.health
-            await started(stack, CorrectedRates(store, registry))
 
         worker = await started(stack, Worker(bus, plan, registry))
         checks["local"] = worker.health
