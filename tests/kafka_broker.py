@@ -182,16 +182,31 @@ def refused() -> Iterator[None]:
         gc.collect()
 
 
+_shared: list[Broker] = []
+
+
 @pytest.fixture(scope="session")
-def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    """The broker of the session: what is shared is told apart by a prefix of its names."""
+def broker(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Broker]:
+    """The one broker of the session: what is shared is told apart by a prefix of its names. Each
+    module that imports the fixture has its own, so the broker is kept here."""
+    if not _shared:
+        broker = started(tmp_path_factory.mktemp("kafka"))
+        request.config.add_cleanup(broker.stop)
+        say = request.config.pluginmanager.get_plugin("terminalreporter")
+        say.write_line(f"\nbroker: Apache Kafka {VERSION} (KRaft), one node")
+        _shared.append(broker)
+    yield _shared[0]
+
+
+def started(folder: Path) -> Broker:
+    """A broker that runs; skips the test where none can be had, or fails it under CI."""
     try:
-        broker = Broker(tmp_path_factory.mktemp("kafka"))
+        broker = Broker(folder)
     except Missing as reason:
         if os.environ.get("CI") == "true":
             pytest.fail(f"no Kafka broker: {reason}")
         pytest.skip(f"no Kafka broker: {reason}")
     broker.start()
-    print(f"\nbroker: Apache Kafka {VERSION} (KRaft) at {broker.bootstrap}")
-    yield broker
-    broker.stop()
+    return broker

@@ -13,7 +13,7 @@ from assay.bus.kafka_pump import Pump
 from assay.bus.kafka_records import Ready
 from assay.bus.kafka_shelf import Shelf
 from assay.bus.kafka_transactions import Fenced, Intent, Transactions, Unclear
-from assay.errors import AssayError, Permanent, Retryable
+from assay.errors import AssayError, Permanent
 
 MOST_BYTES = 16 * 2**20
 """Of the outputs of one transaction."""
@@ -62,7 +62,8 @@ class Commits:
         self._waiting: list[_Wanted] = []
         self._runner: asyncio.Task[None] | None = None
         self.broken: AssayError | None = None
-        """Set when it is not known what took effect: nothing may be committed any more."""
+        """Set when it is not known what took effect, or the brokers refuse the membership: nothing
+        may be committed any more."""
 
     async def commit(
         self,
@@ -121,7 +122,8 @@ class Commits:
                 await self._transactions.commit(intent)
             except Fenced:
                 if time.monotonic() > until:
-                    raise Retryable("a rebalance of the group takes long") from None
+                    self.broken = Permanent(f"the brokers refuse this member of {self._group}")
+                    raise self.broken from None
                 await asyncio.sleep(FENCED_WAIT)
                 continue
             except Unclear as error:

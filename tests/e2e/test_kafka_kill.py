@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from kafka_broker import Broker, Missing
+from kafka_broker import Broker, started
 from kafka_fleet import Fleet, metrics_of, seed_of, url_of
 from kill_drill import Traffic, fates_on
 from prometheus_client.parser import text_string_to_metric_families
@@ -32,13 +32,7 @@ def own_broker(tmp_path: Path):
     """A broker that the test may kill."""
     folder = tmp_path / "broker"
     folder.mkdir()
-    try:
-        broker = Broker(folder)
-    except Missing as reason:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"no Kafka broker: {reason}")
-        pytest.skip(f"no Kafka broker: {reason}")
-    broker.start()
+    broker = started(folder)
     yield broker
     broker.stop()
 
