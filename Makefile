@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup fmt check test demo up bench soak soak-kafka real-judge simulate docs quality lock clean
+.PHONY: setup fmt check test demo up bench soak soak-kafka snippets real-judge simulate docs quality lock clean
 
 setup: $(READY)
 
@@ -34,6 +34,10 @@ demo: setup
 
 bench: setup
 	for bench in tests/benchmarks/bench_*.py; do echo "== $$bench"; $(BIN)/python $$bench || exit 1; done
+
+snippets: setup
+	mkdir -p build/snippets
+	PYTHONPATH=. $(BIN)/python tests/e2e/try_snippets.py --into $(CURDIR)/build/snippets $(ONLY)
 
 soak-kafka: setup
 	ASSAY_KAFKA_KILLS=10 ASSAY_KAFKA_TRACES=3000 $(BIN)/pytest -s tests/e2e/test_kafka_kill.py
