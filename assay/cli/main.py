@@ -19,6 +19,7 @@ from assay.cli import (
     dead_letter,
     evaluate,
     explain,
+    grafana,
     label,
     prompts,
     rules,
@@ -55,6 +56,7 @@ topics.register(app)
 rules.register(app)
 explain.register(app)
 app.add_typer(alerts.commands, name="alerts")
+app.add_typer(grafana.commands, name="grafana")
 backfill.register(app)
 evaluate.register(app)
 compare.register(app)
