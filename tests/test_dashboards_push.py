@@ -11,10 +11,10 @@ import pytest
 from fastapi import FastAPI, Request, Response
 from fastapi.responses import JSONResponse
 
+from assay.cli.grafana_push import push
 from assay.config import Config, load
 from assay.errors import Permanent
 from assay.serving import HttpServer
-from dashboards.push import push
 
 SETTINGS = """
 exporters: {{grafana: {{url: "{url}", token: glsa_x, prometheus: "http://prometheus:9090"}}}}

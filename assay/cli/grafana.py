@@ -24,9 +24,9 @@ def push(
     ] = False,
 ) -> None:
     """Make Grafana as exporters.grafana, alerts and notify want it; may be done again."""
+    from assay.cli.grafana_push import push as push_all
     from assay.cli.wiring import check_plan
     from assay.config import load
-    from dashboards.push import push as push_all
 
     settings = load(config_path(config), checks=[check_plan])
     for line in push_all(settings, dry_run=dry_run):
