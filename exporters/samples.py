@@ -70,8 +70,7 @@ class QualitySeries(Collector):
         windows = self._windows()
         if windows is None:
             return []
-        for entry in self._renewed(windows):
-            del entry
+        list(self._renewed(windows))
         return list(self._entries.values())
 
     async def refresh(self, patience: float | None = None) -> list[Entry]:
