@@ -40,7 +40,7 @@ from scorers.judged_plan import all_entries, digests_of, plan_of
 LOCAL_LIMIT, JUDGE_LIMIT = 0.8, 0.9
 MEMORY_LIMIT = 1000
 """MB of the parent process."""
-LATENCY, CONCURRENCY, JUDGED = 0.2, 16, 1600
+LATENCY, CONCURRENCY, JUDGED = 0.2, 16, 2400
 DAY = 86400 * 10**9
 
 
