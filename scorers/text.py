@@ -1,14 +1,19 @@
 """What the scorers see in a text: words, sentences, stems, scripts. Pure functions.
 
-Each keeps its last results, so that the metrics of one turn share the work. Nothing here is tied to
-English except `stem` and `content`, which say so.
+Each keeps its last results, so that the metrics of one turn share the work. No word spans a blank,
+so a text is cut at blanks, and what each piece holds is kept by the piece: most pieces were seen
+before. Nothing here is tied to English except `stem` and `content`, which say so.
 """
 
 from __future__ import annotations
 
 import re
 import unicodedata
+from collections.abc import Iterable
 from functools import lru_cache
+from itertools import chain
+
+from scorers.kept import Kept
 
 # Scripts that are written without spaces between words: a word here is one letter with its marks.
 # Han, kana, Thai, Lao, Myanmar, Khmer, Tibetan and their extensions.
@@ -33,10 +38,15 @@ _WORD = re.compile(
 )
 _SPACELESS_LETTER = re.compile(rf"[{_SPACELESS}]")
 _ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
-_BOUNDARY = re.compile(r"(?<=[.!?])[\"'”’)\]]*\s+|(?<=[。！？｡।])|\n+")
+_BOUNDARY = re.compile(
+    # One character first, so that the search can skip to it.
+    r"[.!?\n。！？｡।](?:(?<=[.!?])[\"'”’)\]]*\s+|(?<=\n)\n*|(?<=[。！？｡।]))"
+)
 _ABBREVIATION = re.compile(
     r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co|[A-Z])\.$"
 )
+
+_ABBREVIATED = Kept(lambda piece: _ABBREVIATION.search(piece) is not None)
 
 STOPWORDS = frozenset(
     """
@@ -63,17 +73,27 @@ def normal(text: str) -> str:
 
 
 @lru_cache(maxsize=256)
+def lowered(text: str) -> str:
+    """`normal` text in lower case with plain apostrophes: what patterns are written for."""
+    return normal(text).lower().replace("’", "'")
+
+
+def _words_of(piece: str) -> tuple[str, ...]:
+    return tuple((_ASCII_WORD if piece.isascii() else _WORD).findall(piece))
+
+
+_WORDS = Kept(_words_of)
+
+
+@lru_cache(maxsize=256)
 def words(text: str) -> tuple[str, ...]:
     """The words of `text` in lower case; single letters where the script has no spaces.
 
     Where there is no word at all, the symbols stand for words, so that two equal emoji are equal.
     """
-    lowered = normal(text).lower()
-    if lowered.isascii():
-        found = _ASCII_WORD.findall(lowered)
-    else:
-        found = _WORD.findall(lowered.replace("’", "'"))
-    return tuple(found or [c for c in lowered if unicodedata.category(c)[0] == "S"])
+    low = lowered(text)
+    found = tuple(chain.from_iterable(map(_WORDS.__getitem__, low.split())))
+    return found or tuple(c for c in low if unicodedata.category(c)[0] == "S")
 
 
 @lru_cache(maxsize=256)
@@ -96,7 +116,8 @@ def sentences(text: str) -> tuple[str, ...]:
     for match in _BOUNDARY.finditer(text):
         piece = carried + text[start : match.end()]
         start = match.end()
-        if _ABBREVIATION.search(piece[-12:].rstrip()) and "\n" not in match.group():
+        last = piece[-12:].split()[-1:]
+        if last and _ABBREVIATED[last[0]] and "\n" not in match.group():
             carried = piece
             continue
         carried = ""
@@ -145,16 +166,24 @@ _ENDINGS = (
 )
 
 
+def _stems(found: Iterable[str]) -> tuple[str, ...]:
+    return tuple(stem(word) for word in found if word not in STOPWORDS)
+
+
+_CONTENT = Kept(lambda piece: _stems(_WORDS[piece]))
+
+
 @lru_cache(maxsize=256)
 def content(text: str) -> tuple[str, ...]:
     """The stems of the words of `text` that carry meaning, in order: no English function words."""
-    return tuple(stem(word) for word in words(text) if word not in STOPWORDS)
+    found = tuple(chain.from_iterable(map(_CONTENT.__getitem__, lowered(text).split())))
+    return found or _stems(words(text))
 
 
 @lru_cache(maxsize=256)
 def content_set(text: str) -> frozenset[str]:
     """The different stems of `content`."""
-    return frozenset(map(stem, word_set(text) - STOPWORDS))
+    return frozenset(content(text))
 
 
 @lru_cache(maxsize=256)

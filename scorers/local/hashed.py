@@ -6,9 +6,10 @@ import json
 import zlib
 from array import array
 from collections.abc import Iterable, Mapping
-from functools import cache, lru_cache
+from functools import cache
 from math import sqrt
 
+from scorers.kept import Kept
 from scorers.local.terms import PARTS_WEIGHT, SIZE, Terms, word_places
 from scorers.local.weights import read, sigmoid
 
@@ -38,12 +39,12 @@ class Hashed:
         self._shift = shift
         self.threshold = threshold
         """The log odds from which the answer is yes."""
-        self._word = lru_cache(maxsize=20_000)(self._weigh)
+        self._words = Kept(self._weigh)
 
     def sentence(self, terms: Terms) -> float:
         """What a sentence's words and word pairs weigh together."""
-        table = self._table
-        return sum(map(self._word, terms.words)) + sum([table[place] for place in terms.pairs])
+        words = sum(map(self._words.__getitem__, terms.words))
+        return words + sum(map(self._table.__getitem__, terms.pairs))
 
     def odds(self, weight: float, count: int, signs: Iterable[str]) -> float:
         """The log odds of a stretch of text.

@@ -11,7 +11,7 @@ from collections.abc import Collection, Mapping
 from typing import NamedTuple
 
 from scorers.language import language_of
-from scorers.text import latin_share, normal, word_set
+from scorers.text import latin_share, lowered, word_set
 
 
 class Sign(NamedTuple):
@@ -49,11 +49,11 @@ class Patterns:
         present = self._triggers.intersection(words)
         if not present:
             return {}
-        lowered = normal(text).lower().replace("’", "'")
+        low = lowered(text)
         return {
             name: probability
             for name, probability, own, regex in self._signs
-            if (not own or not own.isdisjoint(present)) and regex.search(lowered)
+            if (not own or not own.isdisjoint(present)) and regex.search(low)
         }
 
 

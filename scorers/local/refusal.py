@@ -10,7 +10,7 @@ from functools import lru_cache
 from assay.records import Turn
 from scorers.local.patterns import reads
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import normal, sentences, word_set
+from scorers.text import lowered, sentences, word_set
 
 OPENING = 3
 """Sentences in which a refusal stands."""
@@ -45,7 +45,7 @@ def refusing(sentence: str) -> bool:
     """Whether the sentence declines a request."""
     if _TRIGGERS.isdisjoint(word_set(sentence)):
         return False
-    return _REFUSAL.search(normal(sentence).lower().replace("’", "'")) is not None
+    return _REFUSAL.search(lowered(sentence)) is not None
 
 
 @scorer("refusal", engine="local", version="1")

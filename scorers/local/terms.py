@@ -7,12 +7,13 @@ known too. All models share one hashing; what each adds is a table of small weig
 from __future__ import annotations
 
 import re
-from functools import lru_cache
-from itertools import pairwise
+from itertools import chain, islice
+from operator import xor
 from typing import NamedTuple
 from zlib import crc32
 
-from scorers.text import normal
+from scorers.kept import Kept
+from scorers.text import lowered
 
 WORDS = 1 << 17
 """Places of whole words; those of pairs and parts follow, so that they never share one."""
@@ -38,9 +39,12 @@ class Terms(NamedTuple):
 
 def terms(sentence: str) -> Terms:
     """The terms of `sentence`; words in the order of their first occurrence."""
-    found = _TERM.findall(normal(sentence).lower().replace("’", "'"))[:LONGEST]
+    pieces = lowered(sentence).split()
+    found = list(islice(chain.from_iterable(map(_TERMS.__getitem__, pieces)), LONGEST))
     words = tuple(dict.fromkeys(found))
-    pairs = tuple({_pair(one, other) for one, other in pairwise(map(_hash, found))})
+    firsts = map(_FIRST.__getitem__, found)
+    seconds = map(_SECOND.__getitem__, islice(found, 1, None))
+    pairs = tuple(set(map(xor, firsts, seconds)))
     return Terms(words, pairs, len(words) + len(pairs))
 
 
@@ -53,11 +57,16 @@ def word_places(word: str) -> tuple[int, tuple[int, ...]]:
     return _hash(word) & _MASK, tuple((part & _MASK) + WORDS for part in parts)
 
 
-@lru_cache(maxsize=50_000)
 def _hash(word: str) -> int:
     return crc32(word.encode())
 
 
-def _pair(first: int, second: int) -> int:
-    mixed = (first * _PAIR ^ second) & 0xFFFFFFFF
-    return ((mixed >> 7 ^ mixed) & _MASK) + WORDS
+def _folded(number: int) -> int:
+    return (number >> 7 ^ number) & _MASK
+
+
+_TERMS = Kept(lambda piece: tuple(_TERM.findall(piece)))
+# The place of a pair is (first * _PAIR ^ second), folded. Folding is linear over exclusive or, so
+# each word's part of it is kept, and a pair costs one exclusive or.
+_FIRST = Kept(lambda word: _folded(_hash(word) * _PAIR & 0xFFFFFFFF))
+_SECOND = Kept(lambda word: _folded(_hash(word)) + WORDS)
