@@ -9,13 +9,15 @@ side of 3 on which the value lies is right. English only.
 from __future__ import annotations
 
 import zlib
+from collections import Counter, defaultdict
 from collections.abc import Sequence
 from functools import cache
+from itertools import chain
 
 from assay.records import Turn
 from scorers.local.patterns import reads
 from scorers.local.refusal import refusing
-from scorers.local.support import Support, Text
+from scorers.local.support import Support, Text, Weights
 from scorers.local.weights import logistic, read
 from scorers.scorer import Verdict, scored, scorer, skipped
 from scorers.text import content, content_set, sentences
@@ -67,7 +69,7 @@ def claims(response: str) -> list[str]:
 
 def supports(found: Sequence[str], texts: Sequence[str]) -> list[Support]:
     """The support of each sentence by the texts."""
-    text = Text(texts, *_rarity())
+    text = Text(texts, _weights())
     return [text.support(sentence) for sentence in found]
 
 
@@ -110,18 +112,23 @@ FEATURES = (
 
 def nearest(claimed: Sequence[str], texts: Sequence[str]) -> list[str]:
     """For each sentence the passage that shares most of its content; empty where none does."""
-    passages = [(passage, content_set(passage)) for text in texts for passage in sentences(text)]
+    passages = [passage for text in texts for passage in sentences(text)]
+    holders: dict[str, list[int]] = defaultdict(list)
+    for number, passage in enumerate(passages):
+        for stem in content_set(passage):
+            holders[stem].append(number)
     found: list[str] = []
     for sentence in claimed:
-        asked = content_set(sentence)
-        passage, held = max(passages, key=lambda each: len(asked & each[1]))
-        found.append(passage[:MAX_SENTENCE] if asked & held else "")
+        asked = content_set(sentence) & holders.keys()
+        shared = Counter(chain.from_iterable(map(holders.__getitem__, asked)))
+        best = min(shared, key=lambda number: (-shared[number], number), default=None)
+        found.append("" if best is None else passages[best][:MAX_SENTENCE])
     return found
 
 
 @cache
-def _rarity() -> tuple[dict[str, float], float]:
+def _weights() -> Weights:
     """The weight of each common stem, and that of all others: the first line's."""
     rarest, *lines = zlib.decompress(read("rarity.txt.z")).decode().split("\n")
     pairs = (line.split(" ") for line in lines if line)
-    return {stem: float(weight) for stem, weight in pairs}, float(rarest)
+    return Weights({stem: float(weight) for stem, weight in pairs}, float(rarest))

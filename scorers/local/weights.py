@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from functools import cache
 from importlib.resources import files
 from math import exp
+from operator import mul
 
 import msgspec
 
@@ -24,7 +25,10 @@ class Logistic(msgspec.Struct, frozen=True, kw_only=True):
 
     def score(self, values: Sequence[float]) -> float:
         """The uncalibrated log odds."""
-        return self.bias + sum(w * v for w, v in zip(self.weights, values, strict=True))
+        if len(values) != len(self.weights):
+            raise ValueError(f"{len(values)} values instead of {len(self.weights)}")
+        weighed: float = sum(map(mul, self.weights, values))
+        return self.bias + weighed
 
     def probability(self, values: Sequence[float]) -> float:
         """The calibrated probability, 0 to 1."""
