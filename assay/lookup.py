@@ -224,7 +224,7 @@ def _decoded(decode: Callable[[bytes], T], record: Record) -> T | None:
     """The record's value, or none where it cannot be read: its consumers have counted it."""
     try:
         return decode(record.value)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return None
 
 

@@ -62,7 +62,7 @@ class Combiner(Stage):
                 continue
             try:
                 turn = decode_entries(record.value)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 self._refuse(record, "unreadable")
                 continue
             self._sums.add(turn)

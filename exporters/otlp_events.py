@@ -87,7 +87,7 @@ class OtlpEvents(Stage):
                 continue
             try:
                 turn = decode_turn_scores(record.value)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 self._refuse(record, "unreadable")
                 continue
             if any(score.outcome == "scored" for score in turn.scores):

@@ -121,7 +121,7 @@ class Owner(Stage):
                 continue
             try:
                 deltas = records.decode_rollups(record.value)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 self._refuse(record, "unreadable")
                 continue
             self._add(deltas)

@@ -140,7 +140,7 @@ class StoreSink(Stage):
                 continue
             try:
                 rows = _rows(record)
-            except (msgspec.MsgspecError, UnicodeDecodeError):
+            except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError):
                 self._refuse(record, "unreadable")
                 continue
             pending.add(record.offset, rows)

@@ -150,7 +150,7 @@ class ConversationWorker:
                 if later_schema(record):
                     raise ValueError("schema")
                 turn = decode_turn(record.value)
-            except (msgspec.DecodeError, ValueError) as error:
+            except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 reason = "schema" if str(error) == "schema" else "unreadable"
                 self._dead_letters.labels(GROUP, reason).inc()
                 outputs.append(dead_letter(record, stage=GROUP, reason=reason))

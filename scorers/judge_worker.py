@@ -187,7 +187,7 @@ class JudgeWorker:
         if not reason:
             try:
                 turn = decode_turn(record.value)
-            except (msgspec.DecodeError, UnicodeDecodeError):
+            except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 reason = "unreadable"
         if reason:
             self._count.dead_letters.labels(self._group, reason).inc()

@@ -194,8 +194,10 @@ def broker(
     if not _shared:
         broker = started(tmp_path_factory.mktemp("kafka"))
         request.config.add_cleanup(broker.stop)
-        say = request.config.pluginmanager.get_plugin("terminalreporter")
-        say.write_line(f"\nbroker: Apache Kafka {VERSION} (KRaft), one node")
+        with request.config.pluginmanager.get_plugin(
+            "capturemanager"
+        ).global_and_fixture_disabled():
+            print(f"\nbroker: Apache Kafka {VERSION} (KRaft), one node", flush=True)
         _shared.append(broker)
     yield _shared[0]
 

@@ -217,7 +217,7 @@ def _reply_of(response: httpx2.Response) -> Reply:
     """What a successful response holds. A body that is no completion gives no choices."""
     try:
         completion = _decode(response.content)
-    except (msgspec.DecodeError, UnicodeDecodeError):
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
         return Reply([])
     usage = completion.usage or _Usage()
     details = usage.prompt_tokens_details or _Cached()
