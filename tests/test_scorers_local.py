@@ -56,6 +56,13 @@ def test_groundedness_names_what_is_not_supported():
     assert bad.details["passages"] == [""]
 
 
+def test_groundedness_of_repeated_sentences():
+    """A response of whole sentences of its documents gets 5; words out of a longer one do not."""
+    assert ask(groundedness, "Refunds take 5 working days!", None, [RETURNS]).value == 5
+    turned = "It is a rumour that refunds take 5 working days."
+    assert ask(groundedness, "Refunds take 5 working days.", None, [turned]).value < 5
+
+
 def test_groundedness_weighs_numbers():
     """A wrong number costs more than a wrong word."""
     word = ask(groundedness, "Refunds take 5 working weeks.", None, [RETURNS]).value

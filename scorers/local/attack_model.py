@@ -22,15 +22,15 @@ class Sentence(NamedTuple):
     signs: frozenset[str]
 
 
-@lru_cache(maxsize=64)
+@lru_cache(maxsize=256)
 def parts(text: str) -> tuple[Sentence, ...]:
     """The sentences of `text`; none when it has no words."""
-    found = []
-    for sentence in sentences(text):
-        seen = terms(sentence)
-        if seen.size:
-            found.append(Sentence(seen, frozenset(SIGNS.among(seen.words, sentence))))
-    return tuple(found)
+    seen = [(terms(sentence), sentence) for sentence in sentences(text)]
+    seen = [(each, sentence) for each, sentence in seen if each.size]
+    signs = SIGNS.each([(each.words, sentence) for each, sentence in seen])
+    return tuple(
+        Sentence(each, frozenset(found)) for (each, _), found in zip(seen, signs, strict=True)
+    )
 
 
 def whole(model: Hashed, text: tuple[Sentence, ...]) -> float:

@@ -1,7 +1,8 @@
 """Groundedness by support: a small regression over how far the documents carry each sentence.
 
 The value is 1 + 4 p, p being the probability that a reader finds all of the response in the
-documents. What it cannot see is a wrong statement made of the documents' own words in their own
+documents. A sentence that stands in them word for word is supported, and a response of nothing else
+gets 5. What it cannot see is a wrong statement made of the documents' own words in their own
 order, and a right one in quite other words: `confidence` is the calibrated probability that the
 side of 3 on which the value lies is right. English only.
 """
@@ -20,15 +21,18 @@ from scorers.local.refusal import refusing
 from scorers.local.support import Support, Text, Weights
 from scorers.local.weights import logistic, read
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import content, content_set, sentences
+from scorers.text import content, content_set, sentences, words
 
 MAX_NAMED = 10
 """Unsupported sentences that the details name."""
 MAX_SENTENCE = 300
 """Characters of a named sentence or passage."""
+REPEATED = 0.96
+"""Share of the responses that only repeat their documents which readers called grounded, among the
+labelled rows of docs/quality.md."""
 
 
-@scorer("groundedness", engine="local", version="2")
+@scorer("groundedness", engine="local", version="3")
 def groundedness(turn: Turn) -> Verdict:
     response = turn.response or ""
     texts = [text for d in turn.documents for text in (d.title, d.content) if text]
@@ -39,11 +43,14 @@ def groundedness(turn: Turn) -> Verdict:
         return skipped("response without a claim")
     model = logistic("groundedness")
     measured = supports(found, texts)
+    repeated = repeats(found, measured, texts)
+    if all(repeated):
+        return scored(5, confidence=REPEATED)
     probability = model.probability(features(measured))
     unsupported = [
         sentence
-        for sentence, support in zip(found, measured, strict=True)
-        if model.probability(features([support])) < 0.5
+        for sentence, support, known in zip(found, measured, repeated, strict=True)
+        if not known and model.probability(features([support])) < 0.5
     ]
     confidence = round(max(probability, 1 - probability), 4)
     if probability >= 0.5 or not unsupported:
@@ -71,6 +78,20 @@ def supports(found: Sequence[str], texts: Sequence[str]) -> list[Support]:
     """The support of each sentence by the texts."""
     text = Text(texts, _weights())
     return [text.support(sentence) for sentence in found]
+
+
+def repeats(found: Sequence[str], measured: Sequence[Support], texts: Sequence[str]) -> list[bool]:
+    """Of each sentence whether one of the texts has the same words as a sentence of its own.
+
+    Words within a longer sentence are no such repetition: what goes before can turn them round.
+    """
+    likely = [support.coverage == support.adjacent == 1.0 for support in measured]
+    if not any(likely):
+        return likely
+    held = {words(passage) for text in texts for passage in sentences(text)}
+    return [
+        maybe and words(sentence) in held for maybe, sentence in zip(likely, found, strict=True)
+    ]
 
 
 def features(measured: Sequence[Support]) -> tuple[float, ...]:

@@ -7,10 +7,12 @@ one set intersection. Patterns see the text in lower case with compatibility for
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
+from itertools import chain
 from typing import NamedTuple
 
 from scorers.language import language_of
+from scorers.local.literals import literals
 from scorers.text import latin_share, lowered, word_set
 
 
@@ -27,13 +29,18 @@ class Patterns:
     """Named signs of one thing."""
 
     def __init__(self, triggers: str, signs: Mapping[str, Sign]) -> None:
-        self._triggers = frozenset(triggers.split())
-        self._signs = [
-            (name, sign.probability, frozenset(sign.triggers.split()), re.compile(sign.regex))
-            for name, sign in signs.items()
-        ]
-        for _, _, own, _ in self._signs:
-            self._triggers |= own
+        common = frozenset(triggers.split())
+        self._signs = []
+        by_trigger: dict[str, set[int]] = {word: set() for word in common}
+        for number, (name, sign) in enumerate(signs.items()):
+            own = frozenset(sign.triggers.split())
+            gate = literals(sign.regex, known=own)
+            self._signs.append((name, sign.probability, gate, re.compile(sign.regex)))
+            for word in own:
+                by_trigger.setdefault(word, set()).add(number)
+        always = {n for n, sign in enumerate(signs.values()) if not sign.triggers}
+        self._triggers = frozenset(by_trigger)
+        self._by_trigger = {word: frozenset(own | always) for word, own in by_trigger.items()}
 
     @property
     def names(self) -> tuple[str, ...]:
@@ -46,14 +53,38 @@ class Patterns:
 
     def among(self, words: Collection[str], text: str) -> dict[str, float]:
         """`matches` of a text whose words, and symbols that trigger signs, are known."""
-        present = self._triggers.intersection(words)
+        return self.each([(words, text)])[0]
+
+    def each(self, parts: Sequence[tuple[Collection[str], str]]) -> list[dict[str, float]]:
+        """`among` of each part of one text: what no part can hold is ruled out once for all."""
+        present = self._triggers.intersection(chain.from_iterable(words for words, _ in parts))
         if not present:
-            return {}
+            return [{} for _ in parts]
+        whole = "\n".join([lowered(text) for _, text in parts])
+        possible = {number for number in self._behind(present) if self._gate(number, whole)}
+        asked = frozenset(
+            word for word in present if not possible.isdisjoint(self._by_trigger[word])
+        )
+        return [
+            self._search(possible.intersection(self._behind(own)), text)
+            if (own := asked.intersection(words))
+            else {}
+            for words, text in parts
+        ]
+
+    def _behind(self, present: Iterable[str]) -> set[int]:
+        return set().union(*map(self._by_trigger.__getitem__, present))
+
+    def _gate(self, number: int, low: str) -> bool:
+        gate = self._signs[number][2]
+        return not gate or any(map(low.__contains__, gate))
+
+    def _search(self, numbers: Iterable[int], text: str) -> dict[str, float]:
         low = lowered(text)
         return {
-            name: probability
-            for name, probability, own, regex in self._signs
-            if (not own or not own.isdisjoint(present)) and regex.search(low)
+            self._signs[number][0]: self._signs[number][1]
+            for number in sorted(numbers)
+            if self._gate(number, low) and self._signs[number][3].search(low)
         }
 
 
