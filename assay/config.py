@@ -478,6 +478,11 @@ def _agree(config: Config) -> None:
             "collector.redact_key: it is required with bus.kafka and collector.redact, so that "
             "every process writes the same pseudonyms"
         )
+    if config.bus.kafka and config.bus.kafka.max_record < 5 * assembly.max_text:
+        faults.append(
+            "bus.kafka.max_record: allowed: at least five times assembly.max_text, so that a turn "
+            f"of the longest texts fits: {5 * assembly.max_text}"
+        )
     if config.sampling.unit == "conversation" and config.sampling.head_ratio < 1:
         faults.append(
             "sampling.unit: got the text 'conversation'; allowed: trace while sampling.head_ratio "

@@ -7,6 +7,7 @@ import base64
 import json
 import random
 import secrets
+import threading
 import time
 from pathlib import Path
 
@@ -20,12 +21,14 @@ from prometheus_client import CollectorRegistry
 from assay.bus.contract import Outgoing
 from assay.bus.kafka import KafkaBus
 from assay.bus.topics import DEAD_LETTER, ROLLUPS, SCORES, SPANS, TURNS
+from assay.cli.brokers import Brokers
 from assay.cli.dead_letter import letters, replay_letters, row
 from assay.cli.up import configured_by
 from assay.cli.wiring import foreign_topic, topics_of
 from assay.config import Config
 from assay.errors import Permanent
-from assay.records import Turn, decode_turn_scores, encode
+from assay.lookup import Selection
+from assay.records import Turn, TurnScores, decode_turn_scores, encode
 from assay.store import Store
 from collector.assembly import Assembler
 from collector.foreign_topic import ForeignTopic, kind
@@ -256,3 +259,48 @@ def test_what_a_record_holds_is_seen_in_it():
     assert kind(b'{"resourceLogs": []}') == ("logs", "json")
     assert kind(b'{"resourceSpans": []}') == ("traces", "json")
     assert kind(b"\xff") == ("traces", "protobuf")
+
+
+def test_listings_and_status_ask_the_brokers(config, bus_data, capsys):
+    """Without an agent that owns the stream, turns, status and the tail come from the brokers."""
+    source = Brokers(config)
+    (scored,) = source.turns(Selection(since=600))
+    assert scored.turn.turn_id == turn(1).turn_id
+    status = source.status()
+    assert {t["topic"]: t["records"] for t in status["topics"]}[TURNS] == 1
+    assert [(g["group"], g["members"]) for g in status["groups"]] == [("store", 0)]
+    tail = source.tail(None)
+    sending = threading.Timer(2.0, lambda: asyncio.run(_send_scores(config)))
+    sending.start()
+    assert next(tail).turn.turn_id == turn(1).turn_id
+    tail.close()
+    sending.join()
+
+
+@pytest.fixture
+def bus_data(config):
+    async def fill():
+        bus = KafkaBus(config.bus.kafka, topics_of(config))
+        await bus.start()
+        await bus.publish([Outgoing(TURNS, encode(turn(1)), b"k", 0)])
+        consumer = bus.consumer("store", [TURNS, SCORES])
+        await consumer.start()
+        await consumer.commit(done=await consumer.poll(timeout=10))
+        await consumer.stop()
+        await bus.stop()
+
+    asyncio.run(fill())
+
+
+async def _send_scores(config):
+    bus = KafkaBus(config.bus.kafka, topics_of(config))
+    await bus.start()
+    scores = TurnScores(
+        subject_id=turn(1).turn_id,
+        turn_id=turn(1).turn_id,
+        trace_id=turn(1).trace_id,
+        app="shop",
+        group="local",
+    )
+    await bus.publish([Outgoing(SCORES, encode(scores), b"k", 0)])
+    await bus.stop()

@@ -205,6 +205,20 @@ class KafkaBus:
             )
         return stats
 
+    async def members(self, groups: Sequence[str]) -> dict[str, int]:
+        """How many members each group has at this moment."""
+
+        def ask() -> dict[str, int]:
+            if not groups:
+                return {}
+            named = {self._config.prefix + group: group for group in groups}
+            with mapped("reading the groups"):
+                found = self._topics.admin.describe_groups(list(named))
+            return {named[name]: len(group["members"]) for name, group in found.items()}
+
+        counts: dict[str, int] = await self._run(ask)
+        return counts
+
     def _behind(
         self,
         topic: str,

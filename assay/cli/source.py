@@ -52,10 +52,15 @@ class Source(Protocol):
 
 
 def open_source(config: Config) -> Source:
-    """The API when something answers there, else the files. Raises `Permanent` without either."""
+    """The API when something answers there, else the brokers where the stream is on Kafka, else the
+    files. Raises `Permanent` without any."""
     remote = answering(config)
     if remote is not None:
         return remote
+    if config.bus.kafka is not None:
+        from assay.cli.brokers import Brokers
+
+        return Brokers(config)
     if not config.data_dir.is_dir():
         raise Permanent(f"no data in {config.data_dir} and nothing runs: start `assay up`")
     return Local(config)
@@ -198,16 +203,16 @@ class Local:
         self._config = config
 
     def turns(self, selection: Selection) -> list[ScoredTurn]:
-        return self._ask(lambda lookup: lookup.turns(selection))
+        return self.ask(lambda lookup: lookup.turns(selection))
 
     def turn(self, turn_id: str) -> ScoredTurn | None:
-        return self._ask(lambda lookup: lookup.turn(turn_id))
+        return self.ask(lambda lookup: lookup.turn(turn_id))
 
     def conversations(self, selection: Selection) -> list[Conversation]:
-        return self._ask(lambda lookup: lookup.conversations(selection))
+        return self.ask(lambda lookup: lookup.conversations(selection))
 
     def query(self, sql: str) -> list[dict[str, Any]]:
-        return self._ask(lambda lookup: lookup.query(sql))
+        return self.ask(lambda lookup: lookup.query(sql))
 
     def tail(self, app: str | None) -> Iterator[ScoredTurn]:
         raise self._nothing_runs()
@@ -218,7 +223,8 @@ class Local:
     def _nothing_runs(self) -> Permanent:
         return Permanent(f"nothing runs on the data folder {self._config.data_dir}: `assay up`")
 
-    def _ask(self, question: Callable[[Lookup], Awaitable[T]]) -> T:
+    def ask(self, question: Callable[[Lookup], Awaitable[T]]) -> T:
+        """The answer, from the stream and the store opened for it."""
         from assay.cli.wiring import open_bus, open_store
 
         async def ask() -> T:
