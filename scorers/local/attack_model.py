@@ -47,10 +47,9 @@ def worst(model: Hashed, text: tuple[Sentence, ...]) -> tuple[float, frozenset[s
     """
     weighed = [(model.sentence(s.terms), s.terms.size, s.signs) for s in text]
     spans = weighed + [
-        (one + other, count + more, signs | others)
+        (one + other, count + more, signs | others if others else signs)
         for (one, count, signs), (other, more, others) in pairwise(weighed)
     ]
-    return max(
-        ((model.odds(weight, count, signs), signs) for weight, count, signs in spans),
-        key=lambda found: found[0],
-    )
+    odds = [model.odds(*span) for span in spans]
+    highest = max(odds)
+    return highest, spans[odds.index(highest)][2]

@@ -119,7 +119,7 @@ SIGNS = Patterns(
         ),
         "encoding": Sign(
             _ANY,
-            r"\b(?:base ?64|rot ?13|hex|binary|morse|reverse[ds]?|leet|cipher|decode|encode|unicode)\b|(?:\b\w ){5,}|\b[a-z]+\d[a-z]+\d",
+            r"\b(?:(?:base ?64|rot ?13|hex|binary|morse|reverse[ds]?|leet|cipher|decode|encode|unicode)\b|\w (?:\b\w ){4,}|[a-z]++\d[a-z]++\d)",
             "base64 base rot13 rot hex binary morse reverse reversed reverses leet cipher decode encode unicode a e i o",
         ),
         "harm named": Sign(

@@ -10,7 +10,7 @@ side of 3 on which the value lies is right. English only.
 from __future__ import annotations
 
 import zlib
-from collections import Counter, defaultdict
+from collections import Counter
 from collections.abc import Sequence
 from functools import cache
 from itertools import chain
@@ -134,13 +134,14 @@ FEATURES = (
 def nearest(claimed: Sequence[str], texts: Sequence[str]) -> list[str]:
     """For each sentence the passage that shares most of its content; empty where none does."""
     passages = [passage for text in texts for passage in sentences(text)]
-    holders: dict[str, list[int]] = defaultdict(list)
+    wanted = frozenset(chain.from_iterable(map(content, claimed)))
+    holders: dict[str, list[int]] = {stem: [] for stem in wanted}
     for number, passage in enumerate(passages):
-        for stem in content_set(passage):
+        for stem in wanted.intersection(content(passage)):
             holders[stem].append(number)
     found: list[str] = []
     for sentence in claimed:
-        asked = content_set(sentence) & holders.keys()
+        asked = content_set(sentence)
         shared = Counter(chain.from_iterable(map(holders.__getitem__, asked)))
         best = min(shared, key=lambda number: (-shared[number], number), default=None)
         found.append("" if best is None else passages[best][:MAX_SENTENCE])

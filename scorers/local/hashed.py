@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import zlib
 from array import array
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Mapping
 from functools import cache
 from math import sqrt
 
@@ -46,15 +46,17 @@ class Hashed:
         words = sum(map(self._words.__getitem__, terms.words))
         return words + sum(map(self._table.__getitem__, terms.pairs))
 
-    def odds(self, weight: float, count: int, signs: Iterable[str]) -> float:
+    def odds(self, weight: float, count: int, signs: Collection[str]) -> float:
         """The log odds of a stretch of text.
 
         `weight` and `count` are its sentences' sums of `sentence` and of `Terms.size`; `signs` the
         names of the signs in it, each once.
         """
-        weighed = self._signs
-        found = sum([weighed[name] for name in signs if name in weighed])
-        return self._bias + found + weight * self._unit / sqrt(count or 1)
+        odds = self._bias
+        if signs:
+            weighed = self._signs
+            odds += sum([weighed[name] for name in signs if name in weighed])
+        return odds + weight * self._unit / sqrt(count or 1)
 
     def probability(self, odds: float) -> float:
         """The calibrated probability of log odds."""

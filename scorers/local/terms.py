@@ -40,7 +40,8 @@ class Terms(NamedTuple):
 def terms(sentence: str) -> Terms:
     """The terms of `sentence`; words in the order of their first occurrence."""
     pieces = lowered(sentence).split()
-    found = list(islice(chain.from_iterable(map(_TERMS.__getitem__, pieces)), LONGEST))
+    found = list(chain.from_iterable(map(_TERMS.__getitem__, pieces)))
+    del found[LONGEST:]
     words = tuple(dict.fromkeys(found))
     firsts = map(_FIRST.__getitem__, found)
     seconds = map(_SECOND.__getitem__, islice(found, 1, None))
