@@ -159,7 +159,7 @@ class Lookup:
         """Rows of a select over the store's tables. Raises Permanent when it is not one."""
         if self._store is None:
             raise Permanent("there is no store: exporters.store.enabled is false")
-        return await self._store.query(sql)
+        return await self._store.ask(sql)
 
     async def _latest(self, selection: Selection, since: int) -> list[Turn]:
         """The last `limit` matching turns by their start, of those published from `since` on."""

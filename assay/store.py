@@ -30,6 +30,7 @@ from deltalake import (
 from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchError
 
 from assay.errors import Permanent, Retryable
+from assay.store_query import Desk, Question
 from assay.store_tables import LABELS, SCORES, SCORES_LATEST, TURNS, TableSpec
 
 TABLES = {spec.name: spec for spec in (TURNS, SCORES, LABELS)}
@@ -75,6 +76,7 @@ class Store:
         self._options = options or {}
         self._retention = retention
         self._tables: dict[str, DeltaTable] = {}
+        self._desk = Desk()
         self._locks = {name: asyncio.Lock() for name in TABLES}
 
     async def append(self, table: str, sources: Sequence[Source]) -> Appended:
@@ -95,6 +97,12 @@ class Store:
         if not _READS.match(sql):
             raise Permanent("only a select can be asked")
         return await asyncio.to_thread(self._query, sql)
+
+    async def ask(self, sql: str) -> list[dict[str, Any]]:
+        """As `query`, for SQL that is not ours: apart from this process, and bounded in time."""
+        if not _READS.match(sql):
+            raise Permanent("only a select can be asked")
+        return await self._desk.ask(Question(self._url, self._options, sql))
 
     async def stream(self, sql: str) -> AsyncGenerator[list[dict[str, Any]], None]:
         """As `query`, but without a bound: the rows come in batches, as the engine has them."""
