@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup fmt check test demo up bench soak soak-kafka snippets real-judge simulate docs quality lock clean
+.PHONY: setup fmt check test test-kafka demo up bench soak soak-kafka snippets real-judge simulate docs quality lock clean
 
 setup: $(READY)
 
@@ -26,6 +26,9 @@ check: setup
 test: setup
 	$(BIN)/pytest
 
+test-kafka: setup
+	$(BIN)/pytest -m broker
+
 up: setup
 	$(BIN)/assay up
 
@@ -40,7 +43,7 @@ snippets: setup
 	PYTHONPATH=. $(BIN)/python tests/e2e/try_snippets.py --into $(CURDIR)/build/snippets $(ONLY)
 
 soak-kafka: setup
-	ASSAY_KAFKA_KILLS=10 ASSAY_KAFKA_TRACES=3000 $(BIN)/pytest -s tests/e2e/test_kafka_kill.py
+	ASSAY_KAFKA_KILLS=10 ASSAY_KAFKA_TRACES=3000 $(BIN)/pytest -m broker -s tests/e2e/test_kafka_kill.py
 
 soak: setup
 	$(BIN)/python tests/soak.py

@@ -10,6 +10,8 @@ from assay.bus.kafka import KafkaBus
 from assay.config import Kafka
 from assay.errors import Permanent
 
+pytestmark = pytest.mark.broker
+
 __all__ = ["broker", "refused"]
 
 

@@ -23,7 +23,7 @@ TOPICS = (
     Topic(name="in", partitions=4, retention=3600.0),
     Topic(name="out", partitions=4, retention=3600.0),
 )
-pytestmark = pytest.mark.timeout(180)
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(180)]
 
 
 @pytest.fixture

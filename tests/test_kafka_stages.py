@@ -41,7 +41,7 @@ from scorers.registry import resolve
 from scorers.worker import Worker
 
 __all__ = ["broker"]
-pytestmark = pytest.mark.timeout(240)
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
 
 POISON = [
     json.loads(line)

@@ -19,6 +19,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from assay.cli.status import ledger
 from assay.store import Store
 
+pytestmark = pytest.mark.broker
+
 KILLS = int(os.environ.get("ASSAY_KAFKA_KILLS", "1"))
 """Of each kind of process."""
 TRACES = int(os.environ.get("ASSAY_KAFKA_TRACES", "300"))
