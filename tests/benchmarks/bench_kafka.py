@@ -79,13 +79,16 @@ def consume(bootstrap: str, topic: str, seconds: float) -> tuple[float, float]:
     while time.perf_counter() - started < seconds:
         found = consumer.poll(timeout_ms=300, max_records=2000)
         if not found:
-            break
+            if count:
+                break
+            continue
         last = time.perf_counter()
         for records in found.values():
             count += len(records)
             read += sum(len(record.value) for record in records)
     consumer.close()
-    return read / (last - started), count / (last - started)
+    elapsed = max(last - started, 0.001)
+    return read / elapsed, count / elapsed
 
 
 async def accept(bus: KafkaBus, config: Config, bodies: list[bytes], seconds: float) -> float:
