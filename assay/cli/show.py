@@ -10,7 +10,7 @@ import datetime
 import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 from rich.box import SIMPLE_HEAD
@@ -18,8 +18,10 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from assay.lookup import Conversation, ScoredTurn
 from assay.records import Score, Turn
+
+if TYPE_CHECKING:
+    from assay.lookup import Conversation, ScoredTurn
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
 _WAYS = {"scored": "", "error": "red", "skipped": "dim", "sampled_out": "dim", "filtered": "dim"}
