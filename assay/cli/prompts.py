@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 from rich.text import Text
 
+from assay.cli.options import AsJson, ConfigFile, config_path
 from assay.cli.show import console, moment, plain, print_lines, table
 from assay.errors import Permanent
 
@@ -18,11 +19,6 @@ if TYPE_CHECKING:
 
 prompts = typer.Typer(help="The judge's prompts and their versions.", no_args_is_help=True)
 
-ConfigFile = Annotated[
-    Path | None,
-    typer.Option("--config", "-c", help="Settings file; default: ./assay.yaml if it is there."),
-]
-AsJson = Annotated[bool, typer.Option("--json", help="One JSON object a line.")]
 Name = Annotated[str, typer.Argument(help="A prompt's name.")]
 Which = Annotated[str, typer.Argument(help="A digest or its beginning, or a version.")]
 
@@ -119,7 +115,6 @@ def use(name: Name, which: Which, config: ConfigFile = None) -> None:
 
 
 def _settings(path: Path | None) -> Config:
-    from assay.cli.options import config_path
     from assay.config import load
 
     return load(config_path(path))
