@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Collection
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -96,9 +98,18 @@ def partitions_of(config: Config) -> int:
 
 
 def make_data_folder(folder: Path) -> None:
-    """Make the data folder, for its owner alone: raw spans lie in it."""
-    folder.mkdir(parents=True, exist_ok=True)
-    folder.chmod(0o700)
+    """Make the data folder, for its owner alone: raw spans lie in it.
+
+    Raises ConfigError where this process cannot write there."""
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise ConfigError([f"data_dir: cannot make {folder}: {error.strerror}"]) from None
+    # A mounted volume belongs to who mounted it, who decides on its mode too.
+    with suppress(PermissionError):
+        folder.chmod(0o700)
+    if not os.access(folder, os.W_OK | os.X_OK):
+        raise ConfigError([f"data_dir: {folder} is not writable by this user"])
 
 
 def open_store(config: Config) -> Store | None:
