@@ -20,7 +20,7 @@ def test_the_folder_is_for_its_owner_alone(tmp_path: Path) -> None:
 def test_a_folder_under_a_file_is_a_fault_of_the_settings(tmp_path: Path) -> None:
     """It says which folder and why, and no traceback."""
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigError, match="cannot make .*file/data: Not a directory"):
+    with pytest.raises(ConfigError, match=r"cannot make .*file/data: Not a directory"):
         make_data_folder(tmp_path / "file" / "data")
 
 
