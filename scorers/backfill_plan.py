@@ -23,7 +23,7 @@ from scorers.judge import Judge
 from scorers.judged_plan import all_entries
 from scorers.judging.evidence import evidence_of
 from scorers.judging.prices import cost_of
-from scorers.judging.tokens import count_tokens, tokens_of
+from scorers.judging.tokens import tokens_of
 from scorers.plan import Entry, Key, Plan
 from scorers.scoring import score_turn, unasked
 
@@ -152,8 +152,8 @@ def _price(
             question = judge.question(entry) if entry.waits else None
             if question is None or unasked(turn, entry) is not None:
                 continue
-            fixed = sum(count_tokens(m["content"]) for m in question.prompt.messages({}))
-            own = fixed + tokens_of(evidence_of(turn, question.prompt.inputs))
+            evidence = evidence_of(turn, question.prompt.inputs)
+            own = question.prompt.fixed_tokens + tokens_of(evidence)
             times = question.samples * (2 if question.prompt.scale.kind == "pair" else 1)
             calls += times
             tokens_in += own * times

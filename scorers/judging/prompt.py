@@ -26,6 +26,7 @@ from assay.records import Direction, Subject
 from scorers.judging import answer
 from scorers.judging.fence import fenced, mark_for
 from scorers.judging.scale import Note, Scale, scale_faults
+from scorers.judging.tokens import count_tokens
 
 INPUTS = (
     "query",
@@ -145,6 +146,11 @@ class Prompt:
             {"role": role, "content": ready or template.render(values).strip()}
             for ready, (role, template) in zip(self._system, self._templates, strict=True)
         ]
+
+    @functools.cached_property
+    def fixed_tokens(self) -> int:
+        """Tokens of a request without evidence."""
+        return sum(count_tokens(message["content"]) for message in self.messages({}))
 
     def rubric(self) -> str:
         """The system text without rules and answer form: a part of a shared call."""

@@ -15,7 +15,7 @@ from scorers.judging.consensus import pair_verdict, verdict_of
 from scorers.judging.evidence import evidence_of, numbered
 from scorers.judging.library import Library
 from scorers.judging.prompt import Prompt
-from scorers.judging.tokens import count_tokens, tokens_of
+from scorers.judging.tokens import tokens_of
 from scorers.scorer import Verdict, skipped
 
 
@@ -126,10 +126,8 @@ class Questioner:
         return prompt
 
     def _room_for_evidence(self, model: str, prompt: Prompt) -> int:
-        fixed = sum(count_tokens(message["content"]) for message in prompt.messages({}))
-        room = (
-            self.asker.client.context_tokens(model) - self.asker.client.settings.max_tokens - fixed
-        )
+        client = self.asker.client
+        room = client.context_tokens(model) - client.settings.max_tokens - prompt.fixed_tokens
         return int(room / SAFETY)
 
 
