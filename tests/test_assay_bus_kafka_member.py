@@ -164,6 +164,36 @@ async def test_a_member_taken_for_dead_cannot_commit(buses):
     await other.stop()
 
 
+async def test_what_was_read_before_a_membership_was_lost_cannot_be_committed_in_the_next(buses):
+    """A member that was thrown out and let in again has the same partitions as before, with the
+    progress of that moment: its earlier work is refused, and done anew once."""
+    await publish(buses[0], 0, 40)
+    worker = Worker(buses[0])
+    await worker.consumer.start()
+    while len(worker.pending) < 40:
+        worker.pending += await worker.consumer.poll(timeout=0.5)
+    before, held = worker.consumer._pump.owned(), worker.pending
+    coordinator = worker.consumer._pump._consumer._coordinator
+    coordinator.reset_generation()
+    coordinator.request_rejoin()
+    deadline = time.monotonic() + 60
+    while len(worker.consumer._pump.owned() - before) < 4:
+        assert time.monotonic() < deadline
+        await asyncio.sleep(0.05)
+    with pytest.raises(Permanent):
+        await worker.flush()
+    with pytest.raises(Permanent):
+        await worker.consumer.commit(
+            outputs=[Outgoing("out", r.value, r.key, r.partition) for r in held], done=held
+        )
+    assert [record async for record in buses[0].read("out")] == []
+    await worker.consumer.stop()
+    other = Worker(buses[1])
+    await other.start()
+    assert await copied(buses[1], 40) == Counter(range(40))
+    await other.stop()
+
+
 async def test_a_member_that_does_not_poll_keeps_its_membership(buses):
     """Slow work beyond the session's time brings no rebalance, and its commit is taken."""
     await publish(buses[0], 0, 8)

@@ -32,7 +32,7 @@ from assay.bus.kafka_member import KafkaMember
 from assay.bus.kafka_options import Clients, mapped
 from assay.bus.kafka_progress import committed
 from assay.bus.kafka_publisher import Publisher
-from assay.bus.kafka_pump import Given
+from assay.bus.kafka_pump import Restored
 from assay.bus.kafka_records import Encoder
 from assay.bus.kafka_state import StateLog
 from assay.bus.kafka_thread import ClientThread
@@ -125,13 +125,13 @@ class KafkaBus:
             self._clients, self._topics.named(kept.name), self._config.max_record, state_ttl
         )
 
-        def restore(consumer: Any, number: int, alive: Callable[[], bool]) -> Given:
+        def restore(consumer: Any, number: int, alive: Callable[[], bool]) -> Restored:
             places = [TopicPartition(self._topics.named(t), number) for t in topics]
             progress = committed(consumer, self._topics.admin, places)
             values: Mapping[str, bytes] = {}
             if on_assigned is not None:
                 values = state.restore(self._topics.admin, number, alive)
-            return Given(number, values, progress)
+            return Restored(values, progress)
 
         async def prepare_state() -> None:
             found = await self._run(lambda: self._topics.ensure([kept], create=self._create))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from kafka import TopicPartition
 from kafka.structs import OffsetAndMetadata
 
-from assay.bus.kafka_pump import Pump
+from assay.bus.kafka_pump import Claim, Pump
 from assay.bus.kafka_records import Ready
 from assay.bus.kafka_shelf import Shelf
 from assay.bus.kafka_transactions import Fenced, Intent, Transactions, Unclear
@@ -28,11 +28,11 @@ class _Wanted:
         self,
         records: Sequence[Ready],
         marks: Mapping[TopicPartition, Sequence[int]],
-        numbers: frozenset[int],
+        claims: frozenset[Claim],
     ) -> None:
         self.records = records
         self.marks = marks
-        self.numbers = numbers
+        self.claims = claims
         self.size = sum(len(record.value or b"") for record in records)
         self.settled: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -69,10 +69,10 @@ class Commits:
         self,
         records: Sequence[Ready],
         marks: Mapping[TopicPartition, Sequence[int]],
-        numbers: frozenset[int],
+        claims: frozenset[Claim],
     ) -> None:
-        """Write `records` and mark offsets, for the partitions `numbers` that must be ours."""
-        wanted = _Wanted(records, marks, numbers)
+        """Write `records` and mark offsets, for partitions that must be ours by these `claims`."""
+        wanted = _Wanted(records, marks, claims)
         self._waiting.append(wanted)
         if self._runner is None or self._runner.done():
             self._runner = asyncio.create_task(self._run(), name=f"commits of {self._group}")
@@ -104,17 +104,17 @@ class Commits:
             shelves = self._shelves()
             offsets = _offsets(together, shelves)
             records = [record for wanted in together for record in wanted.records]
-            numbers = frozenset().union(*(wanted.numbers for wanted in together))
+            claims = frozenset[Claim]().union(*(wanted.claims for wanted in together))
 
             def intent(
                 records: list[Ready] = records,
                 offsets: dict[TopicPartition, OffsetAndMetadata] = offsets,
-                numbers: frozenset[int] = numbers,
+                claims: frozenset[Claim] = claims,
             ) -> Intent:
                 # The membership first: a partition that is still ours after it was taken note of
                 # is ours in that membership or an earlier one, and the brokers refuse the earlier.
                 group = self._pump.membership()
-                if not numbers <= self._pump.owned():
+                if not claims <= self._pump.owned():
                     raise Fenced
                 return Intent(records, offsets, group)
 
@@ -146,7 +146,7 @@ class Commits:
         places = self._shelves()
         ours = []
         for wanted in together:
-            if wanted.numbers <= owned and wanted.marks.keys() <= places.keys():
+            if wanted.claims <= owned and wanted.marks.keys() <= places.keys():
                 ours.append(wanted)
             else:
                 wanted.fail(Permanent(f"this member of group {self._group} lost its partitions"))
@@ -162,7 +162,7 @@ def _offsets(
         for place, offsets in wanted.marks.items():
             marks.setdefault(place, []).extend(offsets)
     if not marks:
-        numbers = together[0].numbers
+        numbers = {claim.number for claim in together[0].claims}
         marks = {next(p for p in shelves if not numbers or p.partition in numbers): []}
     found = {}
     for place, offsets in marks.items():

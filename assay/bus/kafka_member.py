@@ -185,7 +185,8 @@ class KafkaMember:
             self._keeps_state = True
         records = self._ready(outputs) + self._state.records(changes)
         if records or marks:
-            await self._commits.commit(records, marks, frozenset(numbers))
+            claims = frozenset(c for c in self._shelves.claims() if c.number in numbers)
+            await self._commits.commit(records, marks, claims)
 
     def clock(self, partition: int) -> int:
         """See `contract.Consumer.clock`; over several topics, the one that is furthest behind."""
@@ -193,7 +194,7 @@ class KafkaMember:
         return min(clocks, default=0)
 
     def assignment(self) -> frozenset[int]:
-        return self._shelves.numbers() & self._pump.owned()
+        return frozenset(claim.number for claim in self._shelves.claims() & self._pump.owned())
 
     def pause(self, partitions: Iterable[int]) -> None:
         self._paused |= set(partitions)
@@ -216,9 +217,9 @@ class KafkaMember:
         while self._news:
             news = self._news.popleft()
             if isinstance(news, Given):
-                self._shelves.add(news.progress)
+                self._shelves.add(news.claim, news.restored.progress)
                 if self._on_assigned is not None:
-                    await self._on_assigned(news.number, news.state)
+                    await self._on_assigned(news.claim.number, news.restored.state)
                 continue
             if isinstance(news, Found):
                 self._shelves.put(news)

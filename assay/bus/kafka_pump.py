@@ -9,6 +9,7 @@ were restored.
 
 from __future__ import annotations
 
+import itertools
 import threading
 import time
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -44,12 +45,26 @@ class Found(NamedTuple):
     end: int
 
 
+class Claim(NamedTuple):
+    """A partition as it was given once. Given again it is another claim: what was read under the
+    first may not be committed under the second, whose progress was restored without it."""
+
+    number: int
+    tenure: int
+
+
+class Restored(NamedTuple):
+    """What the brokers keep of a partition."""
+
+    state: Mapping[str, bytes]
+    progress: Mapping[TopicPartition, Progress]
+
+
 class Given(NamedTuple):
     """A partition has come."""
 
-    number: int
-    state: Mapping[str, bytes]
-    progress: Mapping[TopicPartition, Progress]
+    claim: Claim
+    restored: Restored
 
 
 class Taken(NamedTuple):
@@ -70,7 +85,7 @@ class Broken(NamedTuple):
 
 
 Item = Found | Given | Taken | Joined | Broken
-Restore = Callable[[Any, int, Callable[[], bool]], Given]
+Restore = Callable[[Any, int, Callable[[], bool]], Restored]
 """Blocking; gives a partition's progress and state. `alive` says whether it is still wanted."""
 
 
@@ -91,7 +106,8 @@ class Pump:
         self._hand_over = hand_over
         self._consumer: Any = None
         self._lock = threading.Lock()
-        self._owned: frozenset[int] = frozenset()
+        self._owned: frozenset[Claim] = frozenset()
+        self._tenures = itertools.count()
         self._coming: set[int] = set()
         self._held: frozenset[TopicPartition] = frozenset()
         self._member_id = ""
@@ -115,9 +131,12 @@ class Pump:
         """Fetch nothing further of these, and of all others again."""
         self._held = frozenset(places)
 
-    def owned(self) -> frozenset[int]:
-        """The partitions that the member may commit for at this moment."""
+    def owned(self) -> frozenset[Claim]:
+        """What the member may commit for at this moment."""
         return self._owned
+
+    def _numbers(self) -> frozenset[int]:
+        return frozenset(claim.number for claim in self._owned)
 
     def membership(self) -> Any:
         """What fences a transaction. Raises `Permanent` when the membership is another one."""
@@ -185,10 +204,9 @@ class Pump:
     def _pause(self, consumer: Any) -> None:
         assigned = consumer.assignment()
         with self._lock:
+            mine = self._numbers()
             wanted = {
-                place
-                for place in assigned
-                if place in self._held or place.partition not in self._owned
+                place for place in assigned if place in self._held or place.partition not in mine
             }
         paused = consumer.paused()
         if wanted - paused:
@@ -197,15 +215,16 @@ class Pump:
             consumer.resume(*(paused - wanted))
 
     def _positions(self, consumer: Any) -> dict[TopicPartition, int]:
+        mine = self._numbers()
         return {
             place: consumer.position(place)
             for place in consumer.assignment()
-            if place.partition in self._owned
+            if place.partition in mine
         }
 
     def _position(self, consumer: Any, place: TopicPartition, records: Sequence[Any]) -> int:
         """Where reading stands; beyond the last record lie what transactions left behind."""
-        if place in consumer.assignment() and place.partition in self._owned:
+        if place in consumer.assignment() and place.partition in self._numbers():
             return int(consumer.position(place))
         return int(records[-1].offset + 1) if records else -1
 
@@ -223,15 +242,16 @@ class Pump:
                 raise Permanent("this member was thrown out of the group")
             self._member_id = group.member_id
         for number in coming:
-            given = self._restore(consumer, number, partial(self._wanted, number))
+            restored = self._restore(consumer, number, partial(self._wanted, number))
+            claim = Claim(number, next(self._tenures))
             with self._lock:
                 if number not in self._coming:
                     continue
                 self._coming.discard(number)
-                self._owned |= {number}
-            for place, progress in given.progress.items():
+                self._owned |= {claim}
+            for place, progress in restored.progress.items():
                 consumer.seek(place, progress.next)
-            self._hand_over(given)
+            self._hand_over(Given(claim, restored))
 
     def _wanted(self, number: int) -> bool:
         self.turned = time.monotonic()
@@ -251,7 +271,7 @@ class Pump:
         with self._lock:
             numbers = {place.partition for place in places}
             self._coming -= numbers
-            numbers &= self._owned
+            numbers &= self._numbers()
         if self._closing.is_set() or not numbers:
             finished.set()
         else:
@@ -259,16 +279,17 @@ class Pump:
         return finished
 
     def gone(self, places: Iterable[TopicPartition]) -> None:
+        numbers = {place.partition for place in places}
         with self._lock:
-            self._owned -= {place.partition for place in places}
+            self._owned = frozenset(c for c in self._owned if c.number not in numbers)
 
     def lost(self, places: Iterable[TopicPartition]) -> None:
         """The membership is over: at once nothing may be committed any more."""
         self._assignor.forget()
         with self._lock:
             numbers = {place.partition for place in places}
-            mine = numbers & self._owned
-            self._owned -= numbers
+            mine = numbers & self._numbers()
+            self._owned = frozenset(c for c in self._owned if c.number not in numbers)
             self._coming -= numbers
         if mine and not self._closing.is_set():
             self._hand_over(Taken(frozenset(mine), threading.Event()))

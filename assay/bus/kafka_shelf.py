@@ -9,7 +9,7 @@ from typing import Any
 from kafka import TopicPartition
 
 from assay.bus.contract import Record
-from assay.bus.kafka_pump import Found
+from assay.bus.kafka_pump import Claim, Found
 from assay.bus.kafka_records import record_of
 from assay.bus.progress import Progress
 
@@ -20,9 +20,12 @@ MOST_RECORDS, MOST_BYTES = 4000, 16 * 2**20
 class Shelf:
     """One partition of one topic."""
 
-    __slots__ = ("_bytes", "_records", "clock", "held", "number", "place", "progress", "read")
+    __slots__ = (
+        "_bytes", "_records", "claim", "clock", "held", "number", "place", "progress", "read",
+    )  # fmt: skip
 
-    def __init__(self, place: TopicPartition, progress: Progress) -> None:
+    def __init__(self, claim: Claim, place: TopicPartition, progress: Progress) -> None:
+        self.claim = claim
         self.place = place
         self.number = place.partition
         self.progress = progress
@@ -84,9 +87,9 @@ class Shelves:
         self._turn = 0
         self.by_place: dict[TopicPartition, Shelf] = {}
 
-    def add(self, progress: Mapping[TopicPartition, Progress]) -> None:
+    def add(self, claim: Claim, progress: Mapping[TopicPartition, Progress]) -> None:
         for place, own in progress.items():
-            self.by_place[place] = Shelf(place, own)
+            self.by_place[place] = Shelf(claim, place, own)
 
     def remove(self, numbers: Iterable[int]) -> None:
         gone = set(numbers)
@@ -94,6 +97,9 @@ class Shelves:
 
     def numbers(self) -> frozenset[int]:
         return frozenset(shelf.number for shelf in self.by_place.values())
+
+    def claims(self) -> frozenset[Claim]:
+        return frozenset(shelf.claim for shelf in self.by_place.values())
 
     def put(self, found: Found) -> None:
         shelf = self.by_place.get(found.place)
