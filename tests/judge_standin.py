@@ -80,8 +80,8 @@ class StandIn:
     def verdict(self, body: dict[str, Any]) -> tuple[int, Any, dict[str, str]]:
         script = self.script
         for name in script.get("refuse", ()):
-            if name in body or (name == "json_schema" and _format(body) == name):
-                param = "response_format" if name == "json_schema" else name
+            if name in body or name == _format(body):
+                param = name if name in body else "response_format"
                 error = {"message": f"Unsupported parameter: '{param}'", "param": param}
                 return 400, {"error": error}, {}
         replies = script.get("replies")
@@ -175,7 +175,8 @@ class StandIn:
 
 
 def _format(body: dict[str, Any]) -> str:
-    return str(body.get("response_format", {}).get("type", ""))
+    form = body.get("response_format", {})
+    return "object_schema" if "schema" in form else str(form.get("type", ""))
 
 
 async def main() -> None:

@@ -27,10 +27,10 @@ from judge_drive import LIBRARY, TURN, config_of, open_judge
 
 from assay.catalogue import SETS
 from assay.records import ERROR_REASONS, OUTCOMES
-from scorers.judging.capabilities import Capabilities
+from scorers.judging.capabilities import Capabilities, Format
 
 CONTEXT = 8192
-FORMS = ("schema", "object", "text")
+FORMS: tuple[Format, ...] = ("object_schema", "object", "text")
 
 
 def weights(python: str) -> str:
@@ -63,7 +63,7 @@ def server(python: str) -> Iterator[str]:
         process.wait()
 
 
-async def run(address: str, form: str, names: list[str]) -> Counter[str]:
+async def run(address: str, form: Format, names: list[str]) -> Counter[str]:
     """Ask for every metric in one answer form; counts of what came of it."""
     config = config_of(
         address,
@@ -75,7 +75,7 @@ async def run(address: str, form: str, names: list[str]) -> Counter[str]:
         give_up_after=600.0,
     )
     judge, entries = open_judge(config)
-    for endpoint in judge.client.endpoints(config.judge.model):
+    for endpoint in judge.client.endpoints(judge.client.model):
         endpoint.capabilities = Capabilities(format=form)
     found: Counter[str] = Counter()
     for entry in entries:
@@ -90,7 +90,7 @@ async def run(address: str, form: str, names: list[str]) -> Counter[str]:
     return found
 
 
-def main(python: str, forms: Sequence[str]) -> None:
+def main(python: str, forms: Sequence[Format]) -> None:
     names = sorted({prompt.metric for prompt in LIBRARY if prompt.file.family != "part"})
     listed = [f"builtin.{name}" if name in SETS else name for name in names]
     with server(python) as address:
@@ -101,4 +101,4 @@ def main(python: str, forms: Sequence[str]) -> None:
 
 
 if __name__ == "__main__":
-    main(sys.argv[1], sys.argv[2:] or FORMS)
+    main(sys.argv[1], [form for form in FORMS if form in sys.argv[2:]] or FORMS)

@@ -53,6 +53,15 @@ async def test_environment_adds_nothing_to_a_request(stand_in, monkeypatch):
     assert "from-environment" not in json.dumps(stand_in.received()["headers"])
 
 
+async def test_requests_say_nothing_of_the_machine(stand_in):
+    """No header names the system, the language or the client's retries."""
+    stand_in.script()
+    await verdict(stand_in.base_url, "fluency", headers={"X-Team": "quality"})
+    (headers,) = stand_in.received()["headers"]
+    assert not [name for name in headers if name.startswith("x-stainless")]
+    assert headers["x-team"] == "quality"
+
+
 async def test_first_request_asks_for_the_strict_schema(stand_in):
     """The schema is strict, its keys in order, temperature 0, and room for the answer is named."""
     stand_in.script()
@@ -67,12 +76,13 @@ async def test_first_request_asks_for_the_strict_schema(stand_in):
 @pytest.mark.parametrize(
     ("refuse", "left"),
     [
-        (["json_schema"], {"response_format": {"type": "json_object"}}),
+        (["json_schema", "object_schema"], {"response_format": {"type": "json_object"}}),
         (["response_format"], {"response_format": None}),
         (["temperature"], {"temperature": None}),
         (["max_tokens"], {"max_tokens": None, "max_completion_tokens": 1024}),
         (["max_tokens", "max_completion_tokens"], {"max_completion_tokens": None}),
         (["temperature", "max_tokens", "json_schema"], {"temperature": None}),
+        (["json_schema", "object_schema", "json_object"], {"response_format": None}),
         (["seed"], {"seed": None}),
     ],
 )
@@ -97,7 +107,8 @@ async def test_server_that_falls_over_the_form_is_asked_in_a_lesser_one(stand_in
     ok = {"content": '{"reason": "r", "score": 4}'}
     stand_in.script(replies=[{"status": 500, "body": {"error": error}}, ok])
     assert (await verdict(stand_in.base_url, "fluency")).value == 4.0
-    assert _bodies(stand_in)[1]["response_format"] == {"type": "json_object"}
+    first, second = (body["response_format"] for body in _bodies(stand_in))
+    assert second == {"type": "json_object", "schema": first["json_schema"]["schema"]}
 
 
 async def test_many_calls_learn_together(stand_in):

@@ -13,7 +13,14 @@ from typing import Any, Literal
 
 import msgspec
 
-Format = Literal["schema", "object", "text"]
+Format = Literal["schema", "object_schema", "object", "text"]
+"""Of the answer, the fullest first: a strict schema; any JSON object, with the schema as a hint
+that some servers hold an answer to; any JSON object; text."""
+_LESSER: dict[Format, Format] = {
+    "schema": "object_schema",
+    "object_schema": "object",
+    "object": "text",
+}
 
 
 class Capabilities(msgspec.Struct, frozen=True, kw_only=True):
@@ -62,6 +69,8 @@ def body_of(
     if able.format == "schema":
         schema = {"name": ask.name, "strict": True, "schema": ask.schema}
         body["response_format"] = {"type": "json_schema", "json_schema": schema}
+    elif able.format == "object_schema":
+        body["response_format"] = {"type": "json_object", "schema": ask.schema}
     elif able.format == "object":
         body["response_format"] = {"type": "json_object"}
     if ask.choices > 1 and able.choices:
@@ -93,7 +102,7 @@ def learn(
     if "logprobs" in body and "logprobs" in subject:
         return change(able, logprobs=False)
     if "response_format" in body and _FORMAT.search(subject):
-        return change(able, format="object" if able.format == "schema" else "text")
+        return change(able, format=_LESSER[able.format])
     if "temperature" in body and "temperature" in subject:
         return change(able, temperature=False)
     if able.tokens and _TOKENS.search(subject):

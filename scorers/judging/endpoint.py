@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import time
-from typing import Any
+from typing import Any, cast
 from urllib.parse import urlsplit
 
 import httpx2
@@ -32,6 +32,12 @@ MAX_LESSONS = 12
 """Refused forms after which a request is given up."""
 _TALKATIVE = ("openai", "httpx2", "httpcore2", "aiohttp")
 """Loggers that would write requests down below the level of warnings."""
+_UNWANTED = {
+    f"X-Stainless-{name}": openai.Omit()
+    for name in ("Lang", "Package-Version", "OS", "Arch", "Runtime", "Runtime-Version", "Async")
+}
+_PER_CALL = {"X-Stainless-Retry-Count": openai.Omit(), "X-Stainless-Read-Timeout": openai.Omit()}
+"""What the client would tell of this machine with each request; an eighth of a call's time."""
 LOCK = 60.0
 """Seconds without calls after the key was refused, while other endpoints are there."""
 
@@ -104,6 +110,7 @@ class Endpoint:
         self._parameters = settings.parameters
         self._timeout = timeout
         self._settings = settings
+        self._url = f"{settings.base_url}/chat/completions"
         self._client: openai.AsyncOpenAI | None = None
         self._trouble = Trouble(log, f"the judge at {urlsplit(settings.base_url).hostname}")
 
@@ -148,7 +155,10 @@ class Endpoint:
         try:
             async with asyncio.timeout(self._timeout):
                 response = await self._connect().post(
-                    "/chat/completions", cast_to=httpx2.Response, content=_encode(body)
+                    self._url,
+                    cast_to=httpx2.Response,
+                    content=_encode(body),
+                    options={"headers": _PER_CALL},
                 )
         except asyncio.CancelledError:
             self.pace.abandoned(ticket)
@@ -191,17 +201,19 @@ class Endpoint:
                 logging.getLogger(name).setLevel(logging.WARNING)
             settings = self._settings
             key = settings.api_key
+            own = {name: value.get_secret_value() for name, value in settings.headers.items()}
             self._client = openai.AsyncOpenAI(
                 base_url=settings.base_url,
                 api_key=key.get_secret_value() if key is not None else "none",
-                default_headers={
-                    name: value.get_secret_value() for name, value in settings.headers.items()
-                }
-                | {"Content-Type": "application/json"},
+                default_headers=cast(
+                    "dict[str, str]", _UNWANTED | {"Content-Type": "application/json"} | own
+                ),
                 max_retries=0,
                 timeout=httpx2.Timeout(self._timeout, connect=10.0),
                 http_client=openai.DefaultAioHttpClient(
-                    limits=httpx2.Limits(max_connections=None, keepalive_expiry=30.0)
+                    limits=httpx2.Limits(
+                        max_connections=settings.concurrency, keepalive_expiry=30.0
+                    )
                 ),
             )
             self._client.organization = self._client.project = None
