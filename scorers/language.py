@@ -4,9 +4,9 @@ what they cannot judge. Deterministic and cautious: none where it is not clear."
 from __future__ import annotations
 
 import re
-from functools import lru_cache
 
-from scorers.text import normal, word_set
+from scorers.pieces import normal
+from scorers.text import Text, prepared
 
 _SCRIPTS = (
     ("ja", re.compile("[\u3040-\u30ff]")),
@@ -38,22 +38,35 @@ _COMMON = {
 }
 _VOTERS = {language: frozenset(common.split()) for language, common in _COMMON.items()}
 
-_SAMPLE = 2_000
-"""Characters that are looked at. Different common words vote, not how often they stand there."""
+_SAMPLE = 120
+"""Pieces that are looked at. Different common words vote, not how often they stand there."""
 
 
-@lru_cache(maxsize=256)
-def language_of(text: str) -> str | None:
+def language_of(raw: str) -> str | None:
     """The ISO 639-1 code of the text's language; none when it is too short or not clear."""
-    sample = normal(text[:_SAMPLE])
-    if not sample.isascii():
-        letters = sum(character.isalpha() for character in sample)
+    return prepared(raw).of(_language)
+
+
+def reads(raw: str) -> bool:
+    """Whether what was made for English can say anything about the text."""
+    return prepared(raw).of(_reads)
+
+
+def _language(text: Text) -> str | None:
+    sample = text.pieces[:_SAMPLE]
+    if not text.raw.isascii():
+        sampled = normal(text.sentence(0, _SAMPLE))
+        letters = sum(map(str.isalpha, sampled))
         for code, letter in _SCRIPTS:
             # Half of the letters, less where kana stand among Han characters.
             share = 0.1 if code == "ja" else 0.5
-            if letters and len(letter.findall(sample)) >= share * letters:
+            if letters and len(letter.findall(sampled)) >= share * letters:
                 return code
-    present = word_set(sample)
+    present = frozenset().union(*[piece.words for piece in sample])
     votes = [(len(voters & present), language) for language, voters in _VOTERS.items()]
     (second, _), (most, best) = sorted(votes)[-2:]
     return best if most >= 2 and most > 1.3 * second else None
+
+
+def _reads(text: Text) -> bool:
+    return text.latin_share >= 0.5 and text.of(_language) in (None, "en")

@@ -6,7 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorers.text import content, latin_share, sentences, split_spaceless, stem, word_set, words
+from scorers.pieces import split_spaceless, stem
+from scorers.text import content, latin_share, sentences, word_set, words
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from scorers.local import groundedness as engine
-from scorers.text import content, sentences, stem, words
+from scorers.pieces import stem
+from scorers.text import content, sentences, words
 from training.fitting import Array, auroc, balanced, constrained_logistic, platt
 from training.sources import MEASURED_ONLY, Row, context, rows
 

@@ -17,8 +17,9 @@ import msgspec
 
 from assay.records import Turn
 from scorers.computed.similarity import references
+from scorers.pieces import stem
 from scorers.scorer import Function, Verdict, scored, scorer, skipped
-from scorers.text import stem, words
+from scorers.text import words
 
 MAX_CHARACTERS = 100_000
 """The longest common subsequence is quadratic: longer texts are `overflow`."""

@@ -15,8 +15,8 @@ from functools import cache, lru_cache
 from typing import Any
 
 from assay.records import Turn
+from scorers.pieces import normal, split_spaceless
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import normal, split_spaceless
 
 _ARTICLES = re.compile(r"\b(?:a|an|the)\b")
 _PUNCTUATION = str.maketrans("", "", string.punctuation)

@@ -10,8 +10,9 @@ from itertools import pairwise
 
 from assay.records import Turn
 from scorers.local.patterns import reads
+from scorers.pieces import STOPWORDS
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import STOPWORDS, sentences, word_set, words
+from scorers.text import sentences, word_set, words
 
 _MAY_DOUBLE = frozenset({"that", "had", "very", "so", "no", "bye", "ha", "really", "well", "now"})
 _ODD = re.compile(r"[b-df-hj-np-tv-xz]{5,}|(.)\1{3,}")

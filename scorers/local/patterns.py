@@ -11,9 +11,10 @@ from collections.abc import Collection, Iterable, Mapping, Sequence
 from itertools import chain
 from typing import NamedTuple
 
-from scorers.language import language_of
+from scorers.language import reads as reads
 from scorers.local.literals import literals
-from scorers.text import latin_share, lowered, word_set
+from scorers.pieces import lowered
+from scorers.text import word_set
 
 
 class Sign(NamedTuple):
@@ -94,8 +95,3 @@ def combined(probabilities: Mapping[str, float]) -> float:
     for probability in probabilities.values():
         wrong *= 1.0 - probability
     return 1.0 - wrong
-
-
-def reads(text: str) -> bool:
-    """Whether patterns written for English can say anything about `text`."""
-    return latin_share(text) >= 0.5 and language_of(text) in (None, "en")

@@ -16,8 +16,8 @@ from functools import lru_cache
 import msgspec
 
 from assay.records import Turn
+from scorers.pieces import normal
 from scorers.scorer import Verdict, scored, scorer
-from scorers.text import normal
 
 _EMAIL = re.compile(r"(?<![\w.+-])[\w.+-]{1,64}@(?:[\w-]{1,63}\.){1,8}[a-zA-Z]{2,24}(?![\w-])")
 _PHONE = re.compile(

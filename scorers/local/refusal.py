@@ -9,8 +9,9 @@ from functools import lru_cache
 
 from assay.records import Turn
 from scorers.local.patterns import reads
+from scorers.pieces import lowered
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import lowered, sentences, word_set
+from scorers.text import sentences, word_set
 
 OPENING = 3
 """Sentences in which a refusal stands."""

@@ -14,7 +14,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain, pairwise
 from typing import NamedTuple
 
-from scorers.text import STOPWORDS, content, stem
+from scorers.pieces import STOPWORDS, stem
+from scorers.text import content
 
 _OCCURRENCES = 12
 """Places of one word that are looked at when its distance to another is taken."""

@@ -13,7 +13,7 @@ from typing import NamedTuple
 from zlib import crc32
 
 from scorers.kept import Kept
-from scorers.text import lowered
+from scorers.pieces import lowered
 
 WORDS = 1 << 17
 """Places of whole words; those of pairs and parts follow, so that they never share one."""

@@ -30,7 +30,7 @@ from scorers.batch import Job, score_value
 from scorers.plan import Plan
 from scorers.registry import resolve
 from scorers.scoring import judge
-from scorers.text import normal, words
+from scorers.text import prepared, words
 
 TURNS = 300
 LIMIT_MS = 1.0
@@ -150,8 +150,7 @@ def main() -> None:
         whole(values[:20], default)
         whole(values[:20], similarity)
         least = floor(values[:TURNS])
-        words.cache_clear()
-        normal.cache_clear()
+        prepared.forget()
         cost = whole(values[TURNS : 2 * TURNS], default)
         print(
             f"default set: {cost:.3f} ms a turn, {cost / LIMIT_MS:.2f} of the limit ({LIMIT_MS} ms)"

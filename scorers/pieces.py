@@ -1,0 +1,156 @@
+"""What stands between two blanks of a text, read once: words, stems, the end of a sentence.
+
+No word spans a blank, and most pieces were seen before: what one holds is kept by the piece, so
+that a whole text costs one look-up a piece. Nothing here is tied to English except `stem`,
+`STOPWORDS` and the abbreviations.
+"""
+
+from __future__ import annotations
+
+import re
+import unicodedata
+from collections.abc import Iterable
+
+from scorers.kept import Kept
+
+# Scripts that are written without spaces between words: a word here is one letter with its marks.
+# Han, kana, Thai, Lao, Myanmar, Khmer, Tibetan and their extensions.
+_SPACELESS = (
+    "\u0e00-\u0eff\u0f00-\u0fff\u1000-\u109f\u1780-\u17ff\u3005-\u3007\u3040-\u30ff\u31f0-\u31ff"
+    "\u3400-\u4dbf\u4e00-\u9fff\uf900-\ufaff\U00020000-\U0003ffff"
+)
+# Letters, digits and combining marks: Python's \w leaves out the marks, which would cut words of
+# Devanagari, Arabic with vowels, or Thai in two.
+_MARKS = (
+    "\u0300-\u036f\u0483-\u0489\u0591-\u05c7\u0610-\u061a\u064b-\u065f\u0670\u06d6-\u06ed\u0711"
+    "\u0730-\u074a\u0900-\u0903\u093a-\u094f\u0951-\u0957\u0962\u0963\u0981-\u0983\u09bc-\u09cd"
+    "\u0a01-\u0a03\u0a3c-\u0a51\u0a81-\u0a83\u0abc-\u0acd\u0b01-\u0b03\u0b3c-\u0b57\u0b82\u0bbe-\u0bcd"
+    "\u0c00-\u0c04\u0c3c-\u0c56\u0c81-\u0c83\u0cbc-\u0cd6\u0d00-\u0d03\u0d3b-\u0d4d\u0d82\u0d83"
+    "\u0dca-\u0ddf\u0e31\u0e34-\u0e3a\u0e47-\u0e4e\u0eb1\u0eb4-\u0ebc\u0ec8-\u0ecd\u0f71-\u0f84"
+    "\u102b-\u103e\u1056-\u1059\u17b4-\u17d3\u1ab0-\u1aff\u1dc0-\u1dff\u20d0-\u20ff\u3099\u309a"
+    "\ufe20-\ufe2f"
+)
+_WORD = re.compile(
+    rf"[{_SPACELESS}][{_MARKS}]*|(?:(?![{_SPACELESS}])[^\W_][{_MARKS}]*)+"
+    rf"(?:['’](?:(?![{_SPACELESS}])[^\W_][{_MARKS}]*)+)*"
+)
+_SPACELESS_LETTER = re.compile(rf"[{_SPACELESS}]")
+_ASCII_WORD = re.compile(r"[a-z0-9]+(?:'[a-z0-9]+)*")
+_ENDS = re.compile(r"[.!?][\"'”’)\]]*\Z")
+_ABBREVIATION = re.compile(
+    r"\b(?:Mr|Mrs|Ms|Dr|Prof|St|Sr|Jr|vs|etc|e\.g|i\.e|approx|No|Inc|Ltd|Co|[A-Z])\.\Z"
+)
+_NAME = re.compile(r"(?<!\w)[A-Z]\w*[a-zA-Z]\w*")
+_DIGITS = {
+    word: str(number)
+    for number, word in enumerate(
+        "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
+    )
+}
+
+STOPWORDS = frozenset(
+    """
+    a about above after again against all also am an and any are aren't as at be because been
+    before being below between both but by can can't cannot could couldn't did didn't do does
+    doesn't doing don't down during each either else few for from further get got had hadn't has
+    hasn't have haven't having he he'd he'll he's her here here's hers herself him himself his how
+    however i i'd i'll i'm i've if in into is isn't it it's its itself just let let's like may me
+    might more most must my myself no nor not of off on once only or other our ours ourselves out
+    over own please same she she'd she'll she's should shouldn't so some such than that that's the
+    their theirs them themselves then there there's these they they'd they'll they're they've this
+    those through to too under until up us very was wasn't we we'd we'll we're we've were weren't
+    what what's when where which while who whom whose why will with won't would wouldn't yes you
+    you'd you'll you're you've your yours yourself yourselves
+    """.split()  # noqa: SIM905 - a list literal would be a page long
+)
+"""English words that say little by themselves."""
+
+
+def normal(text: str) -> str:
+    """`text` with compatibility forms folded (NFKC): full-width letters and ligatures are plain."""
+    return text if text.isascii() else unicodedata.normalize("NFKC", text)
+
+
+def lowered(text: str) -> str:
+    """`normal` text in lower case with plain apostrophes: what patterns are written for."""
+    return text.lower() if text.isascii() else normal(text).lower().replace("’", "'")
+
+
+def words_in(low: str) -> list[str]:
+    """The words of a `lowered` text in order; single letters where the script has no spaces."""
+    return (_ASCII_WORD if low.isascii() else _WORD).findall(low)
+
+
+def split_spaceless(token: str) -> list[str]:
+    """`token` cut into letters where its script has no spaces; otherwise the token itself."""
+    return _WORD.findall(token) if _SPACELESS_LETTER.search(token) else [token]
+
+
+def stem(word: str) -> str:
+    """An English word without its inflection; short words and others are given back as they are."""
+    if len(word) < 4 or not word.isascii() or word[-1].isdigit():
+        return word
+    for ending in ("'s", "s'"):
+        word = word.removesuffix(ending)
+    for ending, instead in _ENDINGS:
+        if word.endswith(ending):
+            base = word[: len(word) - len(ending)] + instead
+            if len(base) >= 3 and not _VOWELS.isdisjoint(base):
+                word = base
+                break
+    if len(word) > 3 and word[-1] == word[-2] and word[-1] not in "aeiouls":
+        word = word[:-1]
+    return word.removesuffix("e") if len(word) > 4 else word
+
+
+_VOWELS = frozenset("aeiouy")
+_ENDINGS = (
+    ("sses", "ss"),
+    ("xes", "x"),
+    ("ches", "ch"),
+    ("shes", "sh"),
+    ("ies", "y"),
+    ("ied", "y"),
+    ("ingly", ""),
+    ("edly", ""),
+    ("ing", ""),
+    ("ed", ""),
+    ("ers", "er"),
+    ("es", "e"),
+    ("ss", "ss"),
+    ("us", "us"),
+    ("is", "is"),
+    ("s", ""),
+    ("ly", ""),
+)
+
+
+def stems_of(words: Iterable[str]) -> tuple[str, ...]:
+    """The stems of those `words` that carry meaning; small numbers as digits."""
+    return tuple(_DIGITS.get(word) or stem(word) for word in words if word not in STOPWORDS)
+
+
+class Piece:
+    """What is known of one piece, however often it occurs."""
+
+    __slots__ = ("breaks", "ends", "low", "named_first", "names", "stems", "text", "words")
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.low = lowered(text)
+        self.words = tuple(words_in(self.low))
+        self.stems = stems_of(self.words)
+        """Of the words that carry meaning."""
+        self.ends = bool(_ENDS.search(text)) and not _ABBREVIATION.search(text)
+        """A sentence ends with it."""
+        self.breaks = text[-1] in ".!?:\"'“"
+        """A capital after it says nothing."""
+        found = [match for match in _NAME.finditer(text) if match[0].lower() not in STOPWORDS]
+        self.names = tuple(stem(match[0].lower()) for match in found)
+        """The stems of the capitalised words."""
+        self.named_first = bool(found) and not found[0].start()
+        """The first of `names` begins the piece."""
+
+
+PIECES = Kept(Piece)
+"""`PIECES[text]`, for a text without blanks."""
