@@ -152,9 +152,10 @@ class Store:
 
     def _append(self, spec: TableSpec, sources: Sequence[Source]) -> Appended:
         with self._mapped():
-            table = self._tables.get(spec.name)
+            # Kept only after a success: a table that was deleted or replaced is opened anew.
+            table = self._tables.pop(spec.name, None)
             if table is None:
-                table = self._tables[spec.name] = self._open(spec)
+                table = self._open(spec)
             else:
                 table.update_incremental()
             batches: list[RecordBatch] = []
@@ -177,6 +178,7 @@ class Store:
                     commit_properties=CommitProperties(app_transactions=transactions),
                     writer_properties=_written(spec),
                 )
+            self._tables[spec.name] = table
             return Appended(added, offered - added)
 
     def _query(self, sql: str) -> list[dict[str, Any]]:

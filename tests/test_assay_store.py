@@ -7,6 +7,7 @@ import random
 import time
 from datetime import UTC, date, datetime
 from pathlib import Path
+from shutil import rmtree
 from typing import Any
 
 import pytest
@@ -307,3 +308,15 @@ async def test_random_splits_and_replays_store_each_row_once(store: Store) -> No
             committed += len(part)
     found = await store.query("SELECT turn_id FROM turns ORDER BY turn_id")
     assert [row["turn_id"] for row in found] == [one.turn_id for one in rows]
+
+
+async def test_a_table_that_was_deleted_is_made_anew(store: Store, tmp_path: Path) -> None:
+    """Somebody empties the folder under the running agent: one try fails, the next one starts a
+    table, and what came after the deletion is stored."""
+    await store.append("turns", [source([FULL])])
+    for folder in tmp_path.rglob("turns"):
+        rmtree(folder)
+    with pytest.raises(Retryable, match="the store is away"):
+        await store.append("turns", [source([FULL], 1)])
+    assert await store.append("turns", [source([FULL], 1)]) == Appended(1, 0)
+    assert await count(store) == 1
