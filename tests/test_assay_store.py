@@ -314,8 +314,7 @@ async def test_a_table_that_was_deleted_is_made_anew(store: Store, tmp_path: Pat
     """Somebody empties the folder under the running agent: one try fails, the next one starts a
     table, and what came after the deletion is stored."""
     await store.append("turns", [source([FULL])])
-    for folder in tmp_path.rglob("turns"):
-        rmtree(folder)
+    rmtree(tmp_path / "store" / "turns")
     with pytest.raises(Retryable, match="the store is away"):
         await store.append("turns", [source([FULL], 1)])
     assert await store.append("turns", [source([FULL], 1)]) == Appended(1, 0)
