@@ -15,8 +15,9 @@ from assay import catalogue, records, series
 from assay.bus import topics
 from assay.bus.contract import Bus, Consumer, Outgoing, Position, Record
 from assay.bus.dead_letter import dead_letter
+from assay.stage import later_schema
 from exporters.rollup import Contract, Sums, decode_entries
-from exporters.stage import Stage, StageSeries, later_schema
+from exporters.stage import Stage, StageSeries
 
 INTERVAL = 0.5
 """Seconds between deltas."""

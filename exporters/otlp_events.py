@@ -29,7 +29,8 @@ from assay.bus.contract import Bus, Consumer, Outgoing, Position, Record
 from assay.bus.dead_letter import dead_letter
 from assay.errors import Permanent, Retryable
 from assay.records import Score, TurnScores, decode_turn_scores
-from exporters.stage import Stage, StageSeries, later_schema
+from assay.stage import later_schema
+from exporters.stage import Stage, StageSeries
 
 SCOPE = "assay"
 EVENT = "gen_ai.evaluation.result"

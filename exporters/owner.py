@@ -17,12 +17,13 @@ from assay.bus.contract import Bus, Consumer, Outgoing, Position, Record, StateC
 from assay.bus.dead_letter import dead_letter
 from assay.errors import Permanent
 from assay.records import Kind, OutcomeCount, Rollup, SeriesKey, Subject, Tally
+from assay.stage import later_schema
 from assay.telemetry import Trouble
 from exporters.alert_samples import AlertSeries
 from exporters.alerting.alerts import PREFIX, Alerts
 from exporters.rollup import Contract
 from exporters.samples import QualitySeries
-from exporters.stage import Stage, StageSeries, later_schema
+from exporters.stage import Stage, StageSeries
 from exporters.windows import Windows
 
 INTERVAL = 10.0

@@ -26,9 +26,10 @@ from assay.bus.contract import Bus, Consumer, Outgoing, Position, Record, StateC
 from assay.bus.dead_letter import dead_letter
 from assay.errors import AssayError
 from assay.records import TurnScores, decode_turn, decode_turn_scores
+from assay.stage import later_schema
 from assay.store import TABLES, Source, Store
 from assay.telemetry import Trouble
-from exporters.stage import Stage, StageSeries, later_schema
+from exporters.stage import Stage, StageSeries
 
 INTERVAL = 10.0
 """Seconds between commits."""

@@ -11,8 +11,6 @@ conversations go first.
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
 import math
 import time
 from collections.abc import Mapping, Sequence
@@ -21,16 +19,13 @@ from functools import partial
 import msgspec
 from prometheus_client import CollectorRegistry
 
-from assay import series
 from assay.bus.contract import Bus, Consumer, Outgoing, Record, StateChange
-from assay.bus.dead_letter import dead_letter
 from assay.bus.topics import SCORES, TURNS
 from assay.config import Config
-from assay.errors import AssayError, ConfigError, Permanent, Retryable, retrying
-from assay.health import Health, Heartbeat
-from assay.records import SCHEMA_VERSION, Score, Turn, decode_turn, encode
+from assay.errors import ConfigError, retrying
+from assay.records import Score, Turn, decode_turn, encode
 from assay.sampling import conversation_draw
-from assay.telemetry import Trouble, error_text
+from assay.stage import later_schema
 from scorers.judge import LATE, Judge
 from scorers.judge_worker import named_part, on_conversation
 from scorers.judging.asking import failure
@@ -39,7 +34,7 @@ from scorers.judging.conversation import Gathered, Window, conversation_verdict,
 from scorers.plan import Entry, Plan
 from scorers.scorer import Verdict
 from scorers.scoring import to_score, turn_scores
-from scorers.worker import later_schema
+from scorers.scoring_stage import HEADERS, ScoringStage
 
 GROUP = "conversation"
 STATE_TTL = 2 * 86_400.0
@@ -49,24 +44,25 @@ MOST_BYTES = 256 * 10**6
 AT_ONCE = 8
 """Conversations that are judged at the same time."""
 POLL = 0.5
-FIRST_DELAY, MAX_DELAY = 0.2, 30.0
-DRAIN = 10.0
 
-_HEADERS = {"schema": str(SCHEMA_VERSION)}
 _decode_window = msgspec.json.Decoder(Window).decode
 
 
-class ConversationWorker:
-    """A member of the group. `start` once; `stop` is safe twice and without start.
-
-    The judge is shared with the group of turns and is not stopped here.
-    """
+class ConversationWorker(ScoringStage):
+    """A member of the group. The judge is shared with the group of turns, and not stopped here."""
 
     def __init__(
         self, bus: Bus, plan: Plan, judge: Judge, config: Config, registry: CollectorRegistry
     ) -> None:
+        super().__init__(
+            bus,
+            registry,
+            group=GROUP,
+            topics=(TURNS,),
+            what="judging conversations",
+            state_ttl=STATE_TTL,
+        )
         settings = judge.client.settings
-        self._bus = bus
         self._plan = conversation_part(plan, judge, config)
         self._judge = judge
         self._probability = config.sampling.ratio
@@ -74,65 +70,10 @@ class ConversationWorker:
         self._max_age = int(settings.conversation_max_age * 1000)
         self._give_up_after = settings.give_up_after
         self._gathered: dict[int, dict[str, Gathered]] = {}
-        self._consumer: Consumer | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
         self._forgotten: list[StateChange] = []
-        self._under_way: dict[asyncio.Task[None], int] = {}
-        self._lost: AssayError | None = None
-        self._log = logging.getLogger(__name__)
-        self._trouble = Trouble(self._log, "judging conversations")
-        self._heartbeat = Heartbeat(self.lag)
-        self._retries = series.shared(registry, series.SCORER_RETRIES).labels(GROUP)
-        self._finished = series.shared(registry, series.SCORED_TURNS).labels(GROUP)
-        self._dead_letters = series.shared(registry, series.SCORER_DEAD_LETTERS)
-        series.shared(registry, series.SCORER_LAG).labels(GROUP).set_function(self.lag)
 
-    async def start(self) -> None:
-        """Join the group, take over its conversations, and begin."""
-        await self._join()
-        self._task = asyncio.create_task(self._loop(), name="conversations")
-
-    async def stop(self) -> None:
-        """Read no more, finish what can be finished soon, leave."""
-        self._stopping.set()
-        task, self._task = self._task, None
-        if task is not None:
-            await task
-        await self._leave()
-
-    def lag(self) -> int:
-        """Turns that this member has not gathered."""
-        return self._consumer.lag() if self._consumer is not None else 0
-
-    def health(self) -> Health:
-        return self._heartbeat.health()
-
-    async def _loop(self) -> None:
-        delay = FIRST_DELAY
-        while not self._stopping.is_set():
-            try:
-                await self._step()
-                delay = FIRST_DELAY
-                continue
-            except Retryable as error:
-                self._failed(error)
-            except Permanent as error:
-                self._failed(error)
-                await self._leave()
-            except Exception as error:  # noqa: BLE001 - a fault in our code must not end the stage
-                self._log.exception("conversations met a fault of their own and start over")
-                self._failed(error)
-                await self._leave()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), delay)
-            delay = min(delay * 2, MAX_DELAY)
-
-    async def _step(self) -> None:
-        lost, self._lost = self._lost, None
-        if lost is not None:
-            raise lost
-        consumer = self._consumer or await self._join()
+    async def _step(self, consumer: Consumer) -> None:
+        self._raise_lost()
         records = await consumer.poll(timeout=POLL)
         self._heartbeat.turned()
         if records:
@@ -152,8 +93,7 @@ class ConversationWorker:
                 turn = decode_turn(record.value)
             except (msgspec.DecodeError, ValueError, RecursionError) as error:
                 reason = "schema" if str(error) == "schema" else "unreadable"
-                self._dead_letters.labels(GROUP, reason).inc()
-                outputs.append(dead_letter(record, stage=GROUP, reason=reason))
+                outputs.append(self._refused(record, reason))
                 continue
             if turn.conversation_id and self._plan.entries(turn.app):
                 changes += self._add(record, turn, turn.conversation_id)
@@ -219,14 +159,7 @@ class ConversationWorker:
             quiet = now - window.last_at >= self._idle or now - window.first_at >= self._max_age
             if quiet and not gathered.judging and len(self._under_way) < AT_ONCE:
                 gathered.judging = True
-                task = asyncio.create_task(self._finish(consumer, partition, key, gathered))
-                self._under_way[task] = partition
-                task.add_done_callback(self._ended)
-
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._under_way.pop(task, None)
-        if not task.cancelled() and task.exception() is not None:
-            self._lost = Permanent(f"a conversation was lost: {error_text(task.exception())}")  # type: ignore[arg-type]
+                self._begin(partition, self._finish(consumer, partition, key, gathered))
 
     async def _finish(
         self, consumer: Consumer, partition: int, key: str, gathered: Gathered
@@ -244,14 +177,8 @@ class ConversationWorker:
             outputs=[output],
             state=[StateChange(partition, f"w {key}", encode(window))],
         )
-        try:
-            await retrying(commit, deadline=math.inf, on_retry=self._retried)
-        except Permanent:
-            if partition in consumer.assignment():
-                raise
-            return
-        self._finished.inc()
-        self._trouble.worked()
+        if await self._committed(consumer, partition, commit):
+            self._turns.inc()
 
     async def _output(self, window: Window, turns: Sequence[Turn]) -> Outgoing:
         last = turns[-1]
@@ -270,7 +197,7 @@ class ConversationWorker:
         record = turn_scores(whole, scores, group=GROUP, scored_at=time.time_ns(), run="live")
         record = msgspec.structs.replace(record, turn_id=last.turn_id, revision=window.revision)
         key = f"{window.app}\x1f{window.conversation_id}".encode()
-        return Outgoing(SCORES, encode(record), key=key, headers=_HEADERS)
+        return Outgoing(SCORES, encode(record), key=key, headers=HEADERS)
 
     async def _verdict(self, whole: Turn, entry: Entry, turns: Sequence[Turn]) -> Verdict:
         if whole.draw >= self._probability * entry.ratio:
@@ -291,23 +218,7 @@ class ConversationWorker:
             verdict = msgspec.structs.replace(verdict, details=details)
         return to_score(whole, entry, verdict, run="live", revision=window.revision)
 
-    async def _join(self) -> Consumer:
-        consumer = self._bus.consumer(
-            GROUP,
-            (TURNS,),
-            state_ttl=STATE_TTL,
-            on_assigned=self._assigned,
-            on_revoked=self._revoked,
-        )
-        self._consumer = consumer
-        await consumer.start()
-        return consumer
-
-    async def _leave(self) -> None:
-        await self._drain(list(self._under_way))
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            await consumer.stop()
+    def _discard(self) -> None:
         self._gathered.clear()
 
     async def _assigned(self, partition: int, state: Mapping[str, bytes]) -> None:
@@ -323,26 +234,8 @@ class ConversationWorker:
         self._gathered[partition] = known
 
     async def _revoked(self, partition: int) -> None:
-        await self._drain([task for task, of in self._under_way.items() if of == partition])
+        await super()._revoked(partition)
         self._gathered.pop(partition, None)
-
-    async def _drain(self, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Give what is under way a little time, then cancel it: it will be judged again."""
-        if not tasks:
-            return
-        _, late = await asyncio.wait(tasks, timeout=DRAIN)
-        for task in late:
-            task.cancel()
-        await asyncio.gather(*late, return_exceptions=True)
-
-    def _retried(self, error: Retryable, wait: float) -> None:
-        del wait
-        self._failed(error)
-
-    def _failed(self, error: BaseException) -> None:
-        self._retries.inc()
-        self._trouble.failed(error)
-        self._heartbeat.failed(error_text(error))
 
 
 def conversation_part(plan: Plan, judge: Judge, config: Config) -> Plan:

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import logging
 import math
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -21,18 +20,16 @@ from prometheus_client import CollectorRegistry
 
 from assay import series
 from assay.bus.contract import Bus, Consumer, Outgoing, Record, StateChange
-from assay.bus.dead_letter import dead_letter
 from assay.bus.topics import SCORES, TURNS
-from assay.errors import AssayError, Permanent, Retryable, retrying
-from assay.health import Health, Heartbeat
-from assay.records import SCHEMA_VERSION, Turn, decode_turn, encode
-from assay.telemetry import Trouble, error_text
+from assay.errors import Permanent, retrying
+from assay.records import Turn, decode_turn, encode
+from assay.stage import later_schema
 from scorers.judge import ENGINE, LATE, Judge, JudgeOptions
 from scorers.judging.budget import PARTITION
 from scorers.plan import Entry, Plan
 from scorers.scorer import Verdict
 from scorers.scoring import to_score, turn_scores, unasked
-from scorers.worker import later_schema
+from scorers.scoring_stage import HEADERS, ScoringStage
 
 GROUP = "judge"
 STATE_KEY = "budget"
@@ -44,12 +41,6 @@ POLL = 0.5
 COMMIT_EVERY = 0.25
 """Seconds between commits while turns finish."""
 COMMIT_RECORDS = 256
-FIRST_DELAY, MAX_DELAY = 0.2, 30.0
-DRAIN = 10.0
-"""Seconds in which turns under way are finished when a partition or the worker ends; what is not
-finished by then will be read again, and its paid answers come from the cache."""
-
-_HEADERS = {"schema": str(SCHEMA_VERSION)}
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -59,10 +50,11 @@ class Finished(msgspec.Struct, frozen=True):
     output: Outgoing
 
 
-class JudgeWorker:
-    """A member of the group `judge`. `start` once; `stop` is safe twice and without start.
+class JudgeWorker(ScoringStage):
+    """A member of the group `judge`. The judge is stopped with it.
 
-    The judge is stopped with the worker.
+    A turn that is not finished when its partition goes is read again, and its paid answers come
+    from the cache.
     """
 
     def __init__(
@@ -77,79 +69,39 @@ class JudgeWorker:
         source: str = TURNS,
         target: str = SCORES,
     ) -> None:
-        self._bus = bus
+        super().__init__(bus, registry, group=group, topics=(source,), what=f"scoring ({group})")
         self._plan = judge_part(plan, judge)
         self._judge = judge
-        self._group, self._run, self._source, self._target = group, run, source, target
+        self._run_id, self._target = run, target
         settings = judge.client.settings
         self._give_up_after = settings.give_up_after
         concurrency = settings.concurrency + sum(e.concurrency for e in settings.endpoints)
         self._most = max(16, WIDTH * concurrency)
         self._bytes = 0
-        self._consumer: Consumer | None = None
-        self._tasks: list[asyncio.Task[None]] = []
-        self._stopping = asyncio.Event()
-        self._under_way: dict[asyncio.Task[None], int] = {}
+        self._committer: asyncio.Task[None] | None = None
         self._finished: list[Finished] = []
         self._ready = asyncio.Event()
         self._committing = asyncio.Lock()
         self._paused = False
-        self._lost: AssayError | None = None
-        self._log = logging.getLogger(__name__)
-        self._trouble = Trouble(self._log, f"scoring ({group})")
-        self._heartbeat = Heartbeat(self.lag)
-        self._count = _Counters(registry, group, judge)
-        self._count.lag.set_function(self.lag)
+        self._judging = _JudgeCounters(registry, judge)
 
     async def start(self) -> None:
         """Join the group and begin."""
-        await self._join()
-        self._tasks = [
-            asyncio.create_task(self._read_on(), name=f"{self._group} reader"),
-            asyncio.create_task(self._commit_on(), name=f"{self._group} committer"),
-        ]
+        await super().start()
+        self._committer = asyncio.create_task(self._commit_on(), name=f"{self._group} committer")
 
     async def stop(self) -> None:
         """Read no more, finish what can be finished soon, commit it, leave, close the judge."""
         self._stopping.set()
         self._ready.set()
-        tasks, self._tasks = self._tasks, []
-        await asyncio.gather(*tasks)
-        await self._leave()
+        committer, self._committer = self._committer, None
+        if committer is not None:
+            await committer
+        await super().stop()
         await self._judge.stop()
 
-    def lag(self) -> int:
-        """Turns that this member has not finished."""
-        return self._consumer.lag() if self._consumer is not None else 0
-
-    def health(self) -> Health:
-        return self._heartbeat.health()
-
-    async def _read_on(self) -> None:
-        delay = FIRST_DELAY
-        while not self._stopping.is_set():
-            try:
-                await self._step()
-                delay = FIRST_DELAY
-                continue
-            except Retryable as error:
-                self._failed(error)
-            except Permanent as error:
-                self._failed(error)
-                await self._leave()
-            except Exception as error:  # noqa: BLE001 - a fault in our code must not end the stage
-                self._log.exception("judging met a fault of its own and starts over")
-                self._failed(error)
-                await self._leave()
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stopping.wait(), delay)
-            delay = min(delay * 2, MAX_DELAY)
-
-    async def _step(self) -> None:
-        lost, self._lost = self._lost, None
-        if lost is not None:
-            raise lost
-        consumer = self._consumer or await self._join()
+    async def _step(self, consumer: Consumer) -> None:
+        self._raise_lost()
         room = self._most - len(self._under_way)
         full = room <= 0 or self._bytes >= MOST_BYTES
         if full and not self._paused:
@@ -162,22 +114,16 @@ class JudgeWorker:
         if not records and not self._under_way:
             self._heartbeat.finished()
         for record in records:
-            task = asyncio.create_task(self._judge_record(record))
-            self._under_way[task] = record.partition
-            self._bytes += len(record.value)
-            task.add_done_callback(self._ended)
+            size = len(record.value)
+            self._bytes += size
+            self._begin(record.partition, self._judge_record(record), partial(self._free, size))
 
-    def _ended(self, task: asyncio.Task[None]) -> None:
-        self._under_way.pop(task, None)
-        if not task.cancelled() and task.exception() is not None:
-            self._lost = Permanent(f"a turn was lost: {error_text(task.exception())}")  # type: ignore[arg-type]
+    def _free(self, size: int) -> None:
+        self._bytes -= size
 
     async def _judge_record(self, record: Record) -> None:
         PARTITION.set(record.partition)
-        try:
-            output = await self._output(record)
-        finally:
-            self._bytes -= len(record.value)
+        output = await self._output(record)
         self._finished.append(Finished(record, output))
         self._ready.set()
 
@@ -190,17 +136,18 @@ class JudgeWorker:
             except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
                 reason = "unreadable"
         if reason:
-            self._count.dead_letters.labels(self._group, reason).inc()
-            return dead_letter(record, stage=self._group, reason=reason)
+            return self._refused(record, reason)
         entries = self._plan.entries(turn.app)
         patience = self._give_up_after - (time.time() - record.timestamp / 1000.0)
         drawn, verdicts = await self._verdicts(turn, entries, record.partition, patience)
         scores = tuple(
-            to_score(drawn, entry, verdict, run=self._run)
+            to_score(drawn, entry, verdict, run=self._run_id)
             for entry, verdict in zip(entries, verdicts, strict=True)
         )
-        done = turn_scores(turn, scores, group=self._group, scored_at=time.time_ns(), run=self._run)
-        return Outgoing(self._target, encode(done), key=record.key, headers=_HEADERS)
+        done = turn_scores(
+            turn, scores, group=self._group, scored_at=time.time_ns(), run=self._run_id
+        )
+        return Outgoing(self._target, encode(done), key=record.key, headers=HEADERS)
 
     async def _verdicts(
         self, turn: Turn, entries: Sequence[Entry], partition: int, patience: float
@@ -260,26 +207,16 @@ class JudgeWorker:
                 if partitions <= consumer.assignment():
                     self._lost = error
                     return
-        self._count.turns.inc(len(mine))
-        self._count.follow()
-        self._trouble.worked()
-        self._heartbeat.finished()
+        self._turns.inc(len(mine))
+        self._judging.follow()
+        self._worked()
 
     async def _join(self) -> Consumer:
-        consumer = self._bus.consumer(
-            self._group, (self._source,), on_assigned=self._assigned, on_revoked=self._revoked
-        )
-        self._consumer = consumer
         self._paused = False
-        await consumer.start()
-        return consumer
+        return await super()._join()
 
-    async def _leave(self) -> None:
-        await self._drain(list(self._under_way))
-        consumer, self._consumer = self._consumer, None
+    def _discard(self) -> None:
         self._finished.clear()
-        if consumer is not None:
-            await consumer.stop()
 
     async def _assigned(self, partition: int, state: Mapping[str, bytes]) -> None:
         self._judge.client.budget.restore(partition, state.get(STATE_KEY))
@@ -287,26 +224,12 @@ class JudgeWorker:
             self._consumer.pause([partition])
 
     async def _revoked(self, partition: int) -> None:
-        await self._drain([task for task, of in self._under_way.items() if of == partition])
+        await super()._revoked(partition)
         self._judge.client.budget.release(partition)
 
     async def _drain(self, tasks: Sequence[asyncio.Task[None]]) -> None:
-        """Give the turns under way a little time, cancel the rest, commit what is finished."""
-        if tasks:
-            _, late = await asyncio.wait(tasks, timeout=DRAIN)
-            for task in late:
-                task.cancel()
-            await asyncio.gather(*late, return_exceptions=True)
+        await super()._drain(tasks)
         await self._commit_finished()
-
-    def _retried(self, error: Retryable, wait: float) -> None:
-        del wait
-        self._failed(error)
-
-    def _failed(self, error: BaseException) -> None:
-        self._count.retries.inc()
-        self._trouble.failed(error)
-        self._heartbeat.failed(error_text(error))
 
 
 def judge_part(plan: Plan, judge: Judge) -> Plan:
@@ -335,14 +258,10 @@ def named_part(plan: Plan, judge: Judge, keep: Callable[[Entry], bool]) -> Plan:
     return Plan(base=own(plan.base), apps={app: own(entries) for app, entries in plan.apps.items()})
 
 
-class _Counters:
-    """The worker's series, and the judge's, which follow its own counts."""
+class _JudgeCounters:
+    """The judge's series, which follow its own counts."""
 
-    def __init__(self, registry: CollectorRegistry, group: str, judge: Judge) -> None:
-        self.turns = series.shared(registry, series.SCORED_TURNS).labels(group)
-        self.retries = series.shared(registry, series.SCORER_RETRIES).labels(group)
-        self.lag = series.shared(registry, series.SCORER_LAG).labels(group)
-        self.dead_letters = series.shared(registry, series.SCORER_DEAD_LETTERS)
+    def __init__(self, registry: CollectorRegistry, judge: Judge) -> None:
         self._client = judge.client
         self._requests = series.shared(registry, series.JUDGE_REQUESTS)
         self._tokens = series.shared(registry, series.JUDGE_TOKENS)

@@ -142,7 +142,7 @@ async def test_dead_judge_ends_in_late(bus, stand_in):
 
 async def test_restart_scores_what_was_left_and_nothing_twice(bus, stand_in, monkeypatch):
     """A worker that ends amid its turns leaves the rest to the next one."""
-    monkeypatch.setattr(judge_worker, "DRAIN", 0.1)
+    monkeypatch.setattr(JudgeWorker, "drain", 0.1)
     stand_in.script(latency=0.3)
     await bus.publish([*_turns(60)])
     first = _worker(bus, stand_in, concurrency=4)
@@ -173,13 +173,13 @@ async def test_killed_process_doubles_nothing_and_pays_little_twice(tmp_path, st
             *command, stand_in.base_url, stdout=asyncio.subprocess.PIPE
         )
         assert await child.stdout.readline() == b"started\n"
+        killed = False
         if delay is not None:
             await asyncio.sleep(delay)
-            if child.returncode is None:
+            if killed := child.returncode is None:
                 child.kill()
                 kills += 1
-        code = await child.wait()
-        assert code == (0 if delay is None else -9)
+        assert await child.wait() == (-9 if killed else 0)
     await bus.start()
     found = [decode_turn_scores(record.value) async for record in bus.read(SCORES, since=0)]
     await bus.stop()

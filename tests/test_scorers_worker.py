@@ -66,7 +66,7 @@ def deadly(tmp_path, monkeypatch):
 async def finished(worker, total):
     """Wait until the worker has finished `total` turns since its start."""
     async with asyncio.timeout(60):
-        while worker.lag() or worker._count.turns._value.get() < total:  # noqa: ASYNC110
+        while worker.lag() or worker._turns._value.get() < total:  # noqa: ASYNC110
             await asyncio.sleep(0.05)
 
 
