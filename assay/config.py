@@ -80,6 +80,12 @@ class Collector(Section):
     api_keys: list[Secret] = Field([], description="Keys that senders must present; none: open.")
     tls: TLS | None = Field(None, description="TLS for both doors.")
     max_request: Size = Field(32 * 10**6, description="Largest request, after decompression.")
+    max_uploads: Count = Field(
+        256, description="Requests of one door that may arrive at the same time; more get 503."
+    )
+    upload_timeout: Duration = Field(
+        30.0, description="Time within which a request must have arrived; later ones get 408."
+    )
     redact: list[Redaction] = Field(
         [], description="What to replace by keyed pseudonyms before anything is published."
     )

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import asyncio
 import socket
 import ssl
-from typing import Any
+from functools import partial
+from typing import Any, cast
 
 import uvicorn
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from assay.config import TLS
 from assay.config_values import split_address
@@ -14,6 +17,8 @@ from assay.errors import Permanent
 
 DRAIN = 5
 """Seconds that open requests have to end at stop."""
+RECEIVE_WITHIN = 30.0
+"""Seconds within which a request must have arrived."""
 
 
 def listen(address: str, key: str) -> socket.socket:
@@ -26,17 +31,63 @@ def listen(address: str, key: str) -> socket.socket:
         raise Permanent(f"{key}: cannot listen on {address}: {error.strerror or error}") from error
 
 
+class _Connection(HttpToolsProtocol):
+    """Ends when a request does not arrive whole in time: the server itself waits without end."""
+
+    def __init__(self, *args: Any, receive_within: float, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self._receive_within = receive_within
+        self._due: asyncio.TimerHandle | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        self._expect()
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        self._expect()
+
+    def on_message_complete(self) -> None:
+        super().on_message_complete()
+        self._expect_nothing()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        super().connection_lost(exc)
+        self._expect_nothing()
+
+    def _expect(self) -> None:
+        self._expect_nothing()
+        self._due = self.loop.call_later(self._receive_within, self.transport.close)
+
+    def _expect_nothing(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+
 class HttpServer:
     """Serves `app` at `address`, over TLS where it is given.
+
+    A connection ends when it has not brought a whole request `receive_within` seconds after it
+    began, or after the request's first byte.
 
     `stop` is safe twice and without `start`.
     """
 
-    def __init__(self, app: Any, address: str, key: str, tls: TLS | None = None) -> None:
+    def __init__(
+        self,
+        app: Any,
+        address: str,
+        key: str,
+        tls: TLS | None = None,
+        *,
+        receive_within: float = RECEIVE_WITHIN,
+    ) -> None:
         self._app = app
         self._address = address
         self._key = key
         self._tls = tls
+        self._receive_within = receive_within
         self._server: uvicorn.Server | None = None
         self.port = 0
         """The port that is listened on, once started."""
@@ -51,7 +102,9 @@ class HttpServer:
         listening = listen(self._address, self._key)
         settings = uvicorn.Config(
             self._app,
-            http="httptools",
+            http=cast(
+                "type[asyncio.Protocol]", partial(_Connection, receive_within=self._receive_within)
+            ),
             ws="none",
             lifespan="off",
             log_config=None,

@@ -1,6 +1,6 @@
 """What a door answers: one table from outcomes to the codes of both protocols.
 
-Only `unavailable` tells a sender to try again; the others would fail again.
+Only `unavailable` tells a sender when to try again; the others would mostly fail again.
 """
 
 from __future__ import annotations
@@ -34,6 +34,7 @@ class Codes(NamedTuple):
 CODES = {
     "malformed": Codes(400, grpc.StatusCode.INVALID_ARGUMENT),
     "unauthenticated": Codes(401, grpc.StatusCode.UNAUTHENTICATED),
+    "timeout": Codes(408, grpc.StatusCode.DEADLINE_EXCEEDED),
     "too_large": Codes(413, grpc.StatusCode.RESOURCE_EXHAUSTED),
     "unsupported": Codes(415, grpc.StatusCode.INVALID_ARGUMENT),
     "unavailable": Codes(503, grpc.StatusCode.UNAVAILABLE),

@@ -16,6 +16,7 @@ from assay.serving import DRAIN
 from collector.answers import Refused, refusal_of, response_of, too_large
 from collector.intake import Intake, Signal
 from collector.keys import Keys
+from collector.uploads import Uploads
 
 SERVICES: dict[Signal, str] = {
     "traces": "opentelemetry.proto.collector.trace.v1.TraceService",
@@ -35,6 +36,7 @@ class GrpcDoor:
         self._intake = intake
         self._config = config.collector
         self._keys = Keys(config.collector.api_keys)
+        self._uploads = Uploads(config.collector)
         self._server: grpc.aio.Server | None = None
         self.port = 0
         """The port that is listened on, once started."""
@@ -74,6 +76,7 @@ class GrpcDoor:
         """Take no more, answer what is open, then close. Safe twice and without start."""
         if self._server is not None:
             server, self._server = self._server, None
+            self._uploads.close()
             await server.stop(DRAIN)
 
     def _export(self, signal: Signal) -> _Export:
@@ -104,7 +107,8 @@ class GrpcDoor:
         sent = {key: _bytes(value) for key, value in context.invocation_metadata() or ()}
         if not self._keys.admit(sent.get("authorization"), sent.get("x-api-key")):
             raise Refused("unauthenticated", "an API key is required")
-        body = await context.read()
+        async with self._uploads.one():
+            body = await context.read()
         if body is grpc.aio.EOF or len(body) > self._config.max_request:
             raise too_large(self._config.max_request)
         return bytes(body)

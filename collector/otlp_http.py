@@ -21,6 +21,7 @@ from collector.answers import Refused, refusal_of, response_of, too_large
 from collector.intake import Encoding, Intake, Signal
 from collector.keys import Keys
 from collector.unpack import ENCODINGS
+from collector.uploads import Uploads
 
 PATHS: dict[str, Signal] = {
     "/v1/traces": "traces",
@@ -29,6 +30,8 @@ PATHS: dict[str, Signal] = {
     "/api/public/otel/v1/traces": "traces",
 }
 """The last is where Langfuse's SDKs send."""
+ANSWER_WITHIN = 5.0
+"""Seconds in which the sender of a request that came too slowly may read its 408."""
 logger = logging.getLogger(__name__)
 
 _TYPES: dict[bytes, Encoding] = {
@@ -46,10 +49,17 @@ class HttpDoor:
         assert settings.http is not None
         self.app = FastAPI(title="Assay", openapi_url=None)
         keys = Keys(settings.api_keys)
+        self._uploads = Uploads(settings)
         for path, signal in PATHS.items():
-            export = _Export(intake, keys, signal, settings.max_request)
+            export = _Export(intake, keys, self._uploads, signal, settings.max_request)
             self.app.router.routes.append(Route(path, export, methods=["POST"]))
-        self._server = HttpServer(self.app, settings.http, "collector.http", settings.tls)
+        self._server = HttpServer(
+            self.app,
+            settings.http,
+            "collector.http",
+            settings.tls,
+            receive_within=settings.upload_timeout + ANSWER_WITHIN,
+        )
 
     @property
     def port(self) -> int:
@@ -63,15 +73,19 @@ class HttpDoor:
 
     async def stop(self) -> None:
         """Take no more, answer what is open, then close. Safe twice and without start."""
+        self._uploads.close()
         await self._server.stop()
 
 
 class _Export:
     """The ASGI app of one path."""
 
-    def __init__(self, intake: Intake, keys: Keys, signal: Signal, limit: int) -> None:
+    def __init__(
+        self, intake: Intake, keys: Keys, uploads: Uploads, signal: Signal, limit: int
+    ) -> None:
         self._intake = intake
         self._keys = keys
+        self._uploads = uploads
         self._signal: Signal = signal
         self._limit = limit
 
@@ -92,6 +106,8 @@ class _Export:
                 extra.append((b"retry-after", str(refusal.retry_after).encode()))
             if refusal.reason == "unauthenticated":
                 extra.append((b"www-authenticate", b"Bearer"))
+            if refusal.reason == "timeout":
+                extra.append((b"connection", b"close"))
             await _answer(send, refusal.codes.http, refusal.status, encoding or "json", extra)
         else:
             self._intake.answered(
@@ -116,13 +132,14 @@ class _Export:
         if length.isdigit() and int(length) > self._limit:
             raise too_large(self._limit)
         body = unpacker(self._limit)
-        while True:
-            message = await receive()
-            if message["type"] != "http.request":
-                return None
-            body.feed(message.get("body", b""))
-            if not message.get("more_body", False):
-                return body.finish()
+        async with self._uploads.one():
+            while True:
+                message = await receive()
+                if message["type"] != "http.request":
+                    return None
+                body.feed(message.get("body", b""))
+                if not message.get("more_body", False):
+                    return body.finish()
 
 
 async def _answer(

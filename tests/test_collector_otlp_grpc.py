@@ -5,6 +5,7 @@ import base64
 import random
 import shutil
 import subprocess
+import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
 
@@ -264,3 +265,47 @@ async def test_an_unusable_certificate_is_permanent(tmp_path, open_door):
         with pytest.raises(Permanent, match="certificate"):
             async with open_door(tls={"cert": str(path), "key": str(path)}):
                 pass
+
+
+async def never():
+    """A request that never comes."""
+    await asyncio.sleep(60)
+    yield b""
+
+
+def begin(running):
+    """A call whose request is still to come."""
+    export = running.channel.stream_unary(f"/{SERVICES['traces']}/Export")
+    return export(never())
+
+
+async def test_a_request_that_does_not_come_is_told_so(open_door):
+    """A call that sends nothing ends at its deadline."""
+    async with open_door(upload_timeout=0.3) as running:
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await begin(running)
+        assert refused.value.code() is grpc.StatusCode.DEADLINE_EXCEEDED
+        assert running.requests("timeout") == 1
+
+
+async def test_more_uploads_than_allowed_are_unavailable(open_door):
+    """Calls that wait for their request are bounded in number."""
+    async with open_door(max_uploads=1) as running:
+        waiting = begin(running)
+        await asyncio.sleep(0.2)
+        with pytest.raises(grpc.aio.AioRpcError) as refused:
+            await running.export(request_of())
+        assert refused.value.code() is grpc.StatusCode.UNAVAILABLE
+        waiting.cancel()
+
+
+async def test_a_stop_does_not_wait_for_open_uploads(open_door):
+    """Calls that wait for their request are told that the door closes."""
+    async with open_door() as running:
+        waiting = [begin(running) for _ in range(20)]
+        await asyncio.sleep(0.2)
+        began = time.monotonic()
+        await running.door.stop()
+        assert time.monotonic() - began < 3.0
+        for call in waiting:
+            assert await call.code() is grpc.StatusCode.UNAVAILABLE

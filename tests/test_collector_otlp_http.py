@@ -8,6 +8,7 @@ import random
 import shutil
 import ssl
 import subprocess
+import time
 import zlib
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -313,6 +314,91 @@ async def test_stop_answers_what_is_open_and_takes_no_more(open_door):
         writer.close()
         await running.door.stop()
         assert await running.spans() == 1
+
+
+HALF = (
+    b"POST /v1/traces HTTP/1.1\r\nhost: x\r\ncontent-type: application/x-protobuf\r\n"
+    b"content-length: 1000\r\n\r\n12345"
+)
+
+
+async def half_sent(door, count=1, sent=HALF):
+    """Connections that have sent a part of a request."""
+    opened = [await asyncio.open_connection("127.0.0.1", door.port) for _ in range(count)]
+    for _, writer in opened:
+        writer.write(sent)
+        await writer.drain()
+    await asyncio.sleep(0.2)
+    return opened
+
+
+async def answer(opened):
+    """All that the door says on a connection until it closes it."""
+    reader, writer = opened
+    said = await asyncio.wait_for(reader.read(), 5)
+    writer.close()
+    return said
+
+
+async def test_a_body_that_does_not_come_is_408_and_holds_nobody_up(open_door):
+    """Half-sent uploads are answered at their deadline, and other requests meanwhile."""
+    async with open_door(upload_timeout=0.6) as running:
+        waiting = await half_sent(running.door, 50)
+        assert (await running.post(request_of())).status_code == 200
+        for opened in waiting:
+            said = await answer(opened)
+            assert said.startswith(b"HTTP/1.1 408")
+            assert b"collector.upload_timeout" in said
+        assert running.requests("timeout") == 50
+
+
+async def test_a_body_that_trickles_has_the_same_deadline(open_door):
+    """Bytes that come now and then do not put the deadline off."""
+    async with open_door(upload_timeout=0.5) as running:
+        (opened,) = await half_sent(running.door)
+
+        async def trickle():
+            while True:
+                opened[1].write(b"1")
+                await asyncio.sleep(0.1)
+
+        trickling = asyncio.create_task(trickle())
+        assert (await answer(opened)).startswith(b"HTTP/1.1 408")
+        trickling.cancel()
+        await asyncio.gather(trickling, return_exceptions=True)
+
+
+@pytest.mark.parametrize("sent", [b"", b"POST /v1/tra", b"POST /v1/traces HTTP/1.1\r\nhost: x\r\n"])
+async def test_a_connection_that_sends_no_request_is_closed(open_door, monkeypatch, sent):
+    """Neither silence nor half of the headers keeps a connection open."""
+    monkeypatch.setattr("collector.otlp_http.ANSWER_WITHIN", 0.1)
+    async with open_door(upload_timeout=0.3) as running:
+        (opened,) = await half_sent(running.door, sent=sent)
+        assert await answer(opened) == b""
+
+
+async def test_more_uploads_than_allowed_are_503_with_a_delay(open_door):
+    """Open uploads are bounded in number; when they have ended the next ones are taken."""
+    async with open_door(max_uploads=2, upload_timeout=0.8) as running:
+        waiting = await half_sent(running.door, 2)
+        refused = await running.post(request_of())
+        assert refused.status_code == 503
+        assert int(refused.headers["retry-after"]) >= 1
+        for opened in waiting:
+            await answer(opened)
+        assert (await running.post(request_of())).status_code == 200
+
+
+async def test_a_stop_does_not_wait_for_open_uploads(open_door, caplog):
+    """Uploads that do not end soon are answered 503, and the stop is quick and quiet."""
+    async with open_door() as running:
+        waiting = await half_sent(running.door, 100)
+        began = time.monotonic()
+        await running.door.stop()
+        assert time.monotonic() - began < 3.0
+        for opened in waiting:
+            assert (await answer(opened)).startswith(b"HTTP/1.1 503")
+    assert not [line for line in caplog.records if line.levelname in ("ERROR", "WARNING")]
 
 
 async def test_stop_without_start_does_nothing(tmp_path):
