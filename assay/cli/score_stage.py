@@ -40,9 +40,14 @@ async def run(
         if judge is not None:
             process.stack.push_async_callback(judge.stop)
         if "local" in wanted:
+            from scorers.waiting_worker import WaitingWorker, waiting_part
             from scorers.worker import Worker
 
             await process.add("local", Worker(process.bus, plan, process.registry))
+            # A group of its own, and no process of its own to deploy: it costs nothing but waiting.
+            if any_entry(waiting_part(plan)):
+                waiting = WaitingWorker(process.bus, plan, process.registry)
+                await process.add("waiting", waiting)
         if "judge" in wanted and judge is not None:
             from scorers.judge_worker import JudgeWorker
 

@@ -45,6 +45,7 @@ from exporters.rollup import Contract
 from exporters.stage import StageSeries
 from exporters.store_sink import StoreSink
 from scorers.plan import Plan
+from scorers.waiting_worker import WaitingWorker, waiting_part
 from scorers.worker import Worker
 
 if TYPE_CHECKING:
@@ -98,6 +99,8 @@ async def run(config: Config) -> AsyncIterator[Running]:
 
         worker = await started(stack, Worker(bus, plan, registry))
         checks["local"] = worker.health
+        if any_entry(waiting_part(plan)):
+            checks["waiting"] = (await started(stack, WaitingWorker(bus, plan, registry))).health
         if judge is not None:
             from scorers.conversation_worker import ConversationWorker, conversation_part
             from scorers.judge_worker import JudgeWorker
@@ -138,7 +141,7 @@ async def run(config: Config) -> AsyncIterator[Running]:
 
 def served_plans(plan: Plan, judge: Judge | None, config: Config) -> list[Plan]:
     """What each group scores."""
-    served = [plan.part(lambda entry: not entry.waits)]
+    served = [plan.part(lambda entry: not entry.waits), waiting_part(plan)]
     if judge is not None:
         from scorers.conversation_worker import conversation_part
         from scorers.judge_worker import judge_part
