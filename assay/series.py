@@ -356,6 +356,11 @@ ASSEMBLED_TURNS = Row(
     "Turns that were read from traces, by the decision of tail sampling: kept or sampled_out.",
     ("decision",),
 )
+SPANLESS_TRACES = Row(
+    Counter,
+    "assay_spanless_traces_total",
+    "Traces of which only log records came: without a span there is no turn.",
+)
 ORPHAN_TURNS = Row(
     Counter, "assay_orphan_turns_total", "Turns whose trace has no root: it never came."
 )

@@ -55,6 +55,7 @@ class Counters:
         self.dead = by(series.ASSEMBLY_DEAD_LETTERS, DEAD_LETTER_REASONS)
         self.unreadable = series.instrument(registry, series.UNREADABLE_SPANS)
         self.invalid = by(series.INVALID_VALUES, INVALID_FIELDS)
+        self.spanless = series.instrument(registry, series.SPANLESS_TRACES)
         self.orphan = series.instrument(registry, series.ORPHAN_TURNS)
         self.truncated = series.instrument(registry, series.TRUNCATED_TURNS)
         self.retries = series.instrument(registry, series.ASSEMBLY_RETRIES)
@@ -142,6 +143,8 @@ class Partition:
     def close(self, trace: OpenTrace, ending: Ending) -> None:
         """Read the trace's turns, decide about them, and forget its spans."""
         self._count.closed[ending].inc()
+        if not trace.span_count:
+            self._count.spanless.inc()
         minute = self.clock // 60_000
         try:
             finished = self._finisher.finish(trace, ending, self._rates, minute)

@@ -72,6 +72,7 @@ class Status:
             **self._facts,
             "open_traces": total(samples, series.OPEN_TRACES),
             "late_spans": total(samples, series.LATE_SPANS),
+            "spanless_traces": total(samples, series.SPANLESS_TRACES),
             "orphan_turns": total(samples, series.ORPHAN_TURNS),
             **await self._disk(),
             "stages": [{"stage": n, **msgspec.to_builtins(s)} for n, s in stages.items()],
