@@ -99,7 +99,8 @@ class Views:
             return cached[1]
         hour, buckets = minute // 60, bool(series.levels)
         parts = {window: OpenPart() for window in WINDOWS}
-        for m, part in series.minutes.items():
+        # In order of time, not of arrival: sums round alike before and after a restart.
+        for m, part in sorted(series.minutes.items(), key=_time):
             if minute - 60 <= m < minute:
                 parts["1h"].merge(part, buckets=buckets)
                 if minute - 5 <= m:
@@ -107,11 +108,15 @@ class Views:
         if cached is not None and (cached[0][0], cached[0][1] // 60) == (series.late, hour):
             parts["24h"] = cached[1]["24h"]
         else:
-            for h, part in series.hours.items():
+            for h, part in sorted(series.hours.items(), key=_time):
                 if hour - 24 <= h < hour:
                     parts["24h"].merge(part, buckets=buckets)
         self._closed[series.number] = state, parts
         return parts
+
+
+def _time(item: tuple[int, OpenPart]) -> int:
+    return item[0]
 
 
 def view(series: Series, closed: OpenPart, running: OpenPart | None, effect: float) -> View:

@@ -58,15 +58,16 @@ def traffic(seed: int, hours: float, now: float = NOON) -> list[TurnScores]:
 
 
 def seen(of: Windows, now: float = NOON) -> dict[SeriesKey, object]:
-    """Everything that the page shows, by series."""
+    """Everything that the page shows, by series, and the spread to its last digit."""
+    shown = Views(of)
     return {
         series.key: (
-            effect,
+            (effect, shown.spread(series, int(now // 60))),
             views,
             series.kept().totals,
             sorted((c.outcome, c.reason, c.n) for c in series.outcomes.values()),
         )
-        for series, effect, views in Views(of).refresh(int(now // 60))
+        for series, effect, views in shown.refresh(int(now // 60))
     }
 
 
