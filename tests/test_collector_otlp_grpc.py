@@ -3,8 +3,6 @@ from __future__ import annotations
 import asyncio
 import base64
 import random
-import shutil
-import subprocess
 import time
 from contextlib import AsyncExitStack, asynccontextmanager
 from pathlib import Path
@@ -12,6 +10,7 @@ from pathlib import Path
 import grpc
 import grpc.aio
 import pytest
+from debian_tools import self_signed
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
 from opentelemetry.proto.collector.logs.v1.logs_service_pb2 import ExportLogsServiceRequest
@@ -240,15 +239,7 @@ async def test_stop_without_start_does_nothing(tmp_path):
 
 async def test_tls_is_spoken_when_configured(open_door, tmp_path):
     """A client that trusts the certificate is answered; one without TLS is not."""
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl to make a certificate with")
-    cert, key = tmp_path / "cert.pem", tmp_path / "key.pem"
-    command = (
-        f"{openssl} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-        f"-keyout {key} -out {cert} -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    )
-    await asyncio.to_thread(subprocess.run, command.split(), check=True, capture_output=True)
+    cert, key = await asyncio.to_thread(self_signed, tmp_path)
     trust = grpc.ssl_channel_credentials(cert.read_bytes())
     async with open_door(tls={"cert": str(cert), "key": str(key)}, trust=trust) as running:
         await running.export(request_of())

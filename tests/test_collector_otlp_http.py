@@ -5,9 +5,7 @@ import base64
 import gzip
 import json
 import random
-import shutil
 import ssl
-import subprocess
 import time
 import zlib
 from contextlib import AsyncExitStack, asynccontextmanager
@@ -15,6 +13,7 @@ from pathlib import Path
 
 import httpx
 import pytest
+from debian_tools import self_signed
 from google.protobuf.json_format import Parse
 from google.rpc.error_details_pb2 import RetryInfo
 from google.rpc.status_pb2 import Status
@@ -409,16 +408,7 @@ async def test_stop_without_start_does_nothing(tmp_path):
 
 @pytest.fixture(scope="module")
 def certificate(tmp_path_factory):
-    openssl = shutil.which("openssl")
-    if openssl is None:
-        pytest.skip("no openssl to make a certificate with")
-    folder = tmp_path_factory.mktemp("tls")
-    cert, key = folder / "cert.pem", folder / "key.pem"
-    command = (
-        f"{openssl} req -x509 -newkey ec -pkeyopt ec_paramgen_curve:prime256v1 -nodes -days 2 "
-        f"-keyout {key} -out {cert} -subj /CN=localhost -addext subjectAltName=IP:127.0.0.1"
-    )
-    subprocess.run(command.split(), check=True, capture_output=True)
+    cert, key = self_signed(tmp_path_factory.mktemp("tls"))
     return {"cert": str(cert), "key": str(key)}
 
 
