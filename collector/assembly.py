@@ -8,8 +8,6 @@ assembler reads again exactly the traces that were open, and publishes none twic
 from __future__ import annotations
 
 import asyncio
-import contextlib
-import logging
 import time
 from collections.abc import Mapping
 
@@ -20,9 +18,8 @@ from assay.bus.contract import Bus, Consumer, Outgoing, Position, StateChange
 from assay.bus.topics import ROLLUPS, SPANS
 from assay.config import Config
 from assay.errors import AssayError, Permanent, Retryable, retrying
-from assay.health import Health, Heartbeat
 from assay.records import SCHEMA_VERSION, RollupBatch, Tally, encode
-from assay.telemetry import Trouble, error_text
+from assay.stage import FIRST_DELAY, MAX_DELAY, Stage
 from collector import dialects
 from collector.finishing import Finisher, Read
 from collector.open_traces import Ending, OpenTrace
@@ -45,14 +42,12 @@ HOLD = 0.005
 """Longest time for which the event loop is held, seconds."""
 GIVE_AWAY = 5.0
 """Seconds within which finished work is committed before a partition is given away."""
-FIRST_DELAY, MAX_DELAY = 0.2, 30.0
 
 _SCHEMA = {"schema": str(SCHEMA_VERSION)}
-_log = logging.getLogger(__name__)
 
 
-class Assembler:
-    """A member of the group `assembler`. `start` once; `stop` is safe twice and without."""
+class Assembler(Stage):
+    """A member of the group `assembler`."""
 
     def __init__(
         self,
@@ -62,20 +57,15 @@ class Assembler:
         *,
         read: Read = dialects.read,
     ) -> None:
-        self._bus = bus
+        self._count = Counters(registry)
+        super().__init__(bus, GROUP, [SPANS], what="the assembler", retries=self._count.retries)
         self._config = config
         self._read = read
         self._finisher: Finisher | None = None
         self._remote = RemoteParents()
         self._partitions: dict[int, Partition] = {}
-        self._consumer: Consumer | None = None
-        self._task: asyncio.Task[None] | None = None
-        self._stopping = asyncio.Event()
         self._pending_since: float | None = None
         self._breath = 0.0
-        self._count = Counters(registry)
-        self._trouble = Trouble(_log, "the assembler")
-        self._heartbeat = Heartbeat(self.lag)
         series.instrument(registry, series.OPEN_TRACES).set_function(
             lambda: sum(len(p.open) for p in self._partitions.values())
         )
@@ -90,17 +80,7 @@ class Assembler:
             Redactor(redact, pseudonym_key(self._config) if redact else b""),
             self._read,
         )
-        await self._join()
-        self._task = asyncio.create_task(self._run(), name=GROUP)
-
-    async def stop(self) -> None:
-        """Read no more, commit what is finished, leave the group. Open traces are read again by
-        whoever comes next."""
-        self._stopping.set()
-        task, self._task = self._task, None
-        if task is not None:
-            await task
-        await self._leave()
+        await super().start()
 
     def lag(self) -> int:
         """Records that have not been read; those that open traces keep do not count."""
@@ -108,30 +88,9 @@ class Assembler:
             return 0
         return max(0, self._consumer.lag() - sum(p.held for p in self._partitions.values()))
 
-    def health(self) -> Health:
-        return self._heartbeat.health()
-
     # The loop
 
-    async def _run(self) -> None:
-        delay = FIRST_DELAY
-        while not self._stopping.is_set():
-            try:
-                await self._step()
-                delay = FIRST_DELAY
-                continue
-            except Retryable as error:
-                self._failed(error)
-            except Permanent as error:
-                await self._start_over(error)
-            except Exception as error:  # noqa: BLE001 logged, and the stream is read again
-                _log.exception("the assembler met a fault of its own and starts over")
-                await self._start_over(error)
-            await self._pause(delay)
-            delay = min(delay * 2, MAX_DELAY)
-
-    async def _step(self) -> None:
-        consumer = self._consumer or await self._join()
+    async def _step(self, consumer: Consumer) -> None:
         if self._due() <= 0:
             await self._commit(consumer)
         records = await consumer.poll(max_records=MAX_RECORDS, timeout=max(0.0, self._due()))
@@ -186,11 +145,6 @@ class Assembler:
             self._breath = time.monotonic()
             self._heartbeat.turned()
 
-    async def _pause(self, seconds: float) -> None:
-        """Wait, but not for longer than until the stop."""
-        with contextlib.suppress(TimeoutError):
-            await asyncio.wait_for(self._stopping.wait(), seconds)
-
     def _open_bytes(self) -> int:
         return sum(p.open.size for p in self._partitions.values())
 
@@ -235,21 +189,18 @@ class Assembler:
 
     # Membership
 
-    async def _join(self) -> Consumer:
-        consumer = self._bus.consumer(
-            GROUP, [SPANS], on_assigned=self._assigned, on_revoked=self._revoked
-        )
-        await consumer.start()
-        self._consumer = consumer
-        return consumer
+    async def _hand_over(self, consumer: Consumer) -> None:
+        """Open traces are read again by whoever comes next."""
+        await self._give_away(consumer)
 
-    async def _leave(self) -> None:
-        consumer, self._consumer = self._consumer, None
-        if consumer is not None:
-            try:
-                await self._give_away(consumer)
-            finally:
-                await consumer.stop()
+    async def _start_over(self) -> None:
+        # It cannot be known what of the finished work took effect.
+        self._discard()
+        await super()._start_over()
+
+    def _discard(self) -> None:
+        self._partitions = {}
+        self._pending_since = None
 
     async def _assigned(self, number: int, state: Mapping[str, bytes]) -> None:
         assert self._finisher is not None, "not started"
@@ -271,24 +222,6 @@ class Assembler:
             await retrying(lambda: self._flush(consumer), deadline=GIVE_AWAY)
         except AssayError as error:
             self._failed(error)
-            self._forget()
+            self._discard()
             return False
         return True
-
-    async def _start_over(self, error: Exception) -> None:
-        self._failed(error)
-        self._forget()
-        await self._leave()
-
-    def _forget(self) -> None:
-        self._partitions = {}
-        self._pending_since = None
-
-    def _worked(self) -> None:
-        self._trouble.worked()
-        self._heartbeat.finished()
-
-    def _failed(self, error: BaseException) -> None:
-        self._count.retries.inc()
-        self._trouble.failed(error)
-        self._heartbeat.failed(error_text(error))
