@@ -16,12 +16,26 @@ from assay.catalogue_rows import ROWS
 from assay.metric import PROBABILITY, Metric
 from assay.records import Subject
 
-__all__ = ["ALIASES", "HARMS", "METRICS", "SETS", "Metric", "canonical", "contract", "forms"]
+__all__ = [
+    "ALIASES",
+    "CASCADE",
+    "HARMS",
+    "METRICS",
+    "SETS",
+    "Metric",
+    "canonical",
+    "cascaded",
+    "contract",
+    "forms",
+]
 
 METRICS: dict[str, Metric] = {row.name: row for row in ROWS}
 """By name, in the order of the catalogue. Of a harm this is the form asked of the response."""
 
 ALIASES: dict[str, str] = {alias: row.name for row in ROWS for alias in row.aliases}
+
+CASCADE = "cascade"
+"""The engine that asks the judge where the local engine is unsure."""
 
 HARMS = ("hate_unfairness", "sexual", "violence", "self_harm")
 
@@ -74,11 +88,26 @@ def forms(name: str) -> tuple[Metric, ...]:
     return metric, query
 
 
+def cascaded(metric: Metric) -> Metric:
+    """The contract of `metric` as the cascade answers it."""
+    return msgspec.structs.replace(
+        metric,
+        direction="lower",
+        threshold=0.5,
+        low=None,
+        high=None,
+        levels={},
+        buckets=(),
+        unit="",
+    )
+
+
 def contract(name: str, engine: str, subject: Subject | None = None) -> Metric | None:
     """The contract of `name` as `engine` answers it; none when the metric is unknown.
 
     The local engine gives numbers between the levels, so it has none; for a harm it gives a
-    probability and no severity, so its scale is 0 to 1.
+    probability and no severity, so its scale is 0 to 1. The cascade gives a turn's part in the
+    defect rate, which has no bounds and is above one half where the verdict is a defect.
     """
     if name not in METRICS:
         return None
@@ -86,6 +115,8 @@ def contract(name: str, engine: str, subject: Subject | None = None) -> Metric |
     if not candidates:
         return None
     metric = candidates[0]
+    if engine == CASCADE:
+        return cascaded(metric)
     if engine != "local":
         return metric
     metric = msgspec.structs.replace(metric, levels={})

@@ -52,6 +52,10 @@ ERROR_REASONS = (
 )
 
 
+JUDGED, UNJUDGED = "judged", "unjudged"
+"""Reasons of the outcome `scored` of the cascade: whether the judge was asked."""
+
+
 class ToolCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One call of a tool, as asked by the model, with its recorded result where one is known."""
 
@@ -196,6 +200,22 @@ class JudgeUsage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """US dollars; none when the model has no price."""
 
 
+class Cascade(msgspec.Struct, frozen=True, kw_only=True):
+    """What the cascade knew of a turn: see `scorers.cascade`."""
+
+    local: float
+    """Calibrated probability of a defect, by the local engine; 0 to 1."""
+    judge: bool | None = None
+    """Whether the judge found a defect; none where it was not asked, or gave no verdict."""
+    pi: float
+    """Probability with which the judge was asked, above 0; known before the draw."""
+
+    def estimate(self, judge: bool | None) -> float:
+        """The turn's part in the defect rate, had the judge said `judge`: the local probability,
+        and what the judge changes of it over `pi`. Unbounded; unbiased over the draws."""
+        return self.local if judge is None else self.local + (judge - self.local) / self.pi
+
+
 class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """What one engine found for one metric: a value, or the reason why there is none."""
 
@@ -226,6 +246,8 @@ class Score(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     judge_usage: JudgeUsage | None = None
     judge_latency: float | None = None
     """Seconds."""
+    cascade: Cascade | None = None
+    """Only of engine `cascade`, where a local verdict was there or the judge was asked."""
 
 
 class TurnScores(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
@@ -301,7 +323,8 @@ class Cell(msgspec.Struct, array_like=True, gc=False):
     total: float = 0.0
     squares: float = 0.0
     buckets: list[int] = []
-    """Counts per histogram bucket of the metric's scale; the last is +Inf."""
+    """Counts per histogram bucket of the metric's scale; the last is +Inf. The cascade's
+    estimates have no histogram, and its `judged` and `defects` stay 0."""
 
 
 class OutcomeCount(msgspec.Struct, array_like=True, gc=False):
@@ -311,6 +334,12 @@ class OutcomeCount(msgspec.Struct, array_like=True, gc=False):
     reason: str
     n: int = 0
     weight: float = 0.0
+    lost: float = 0.0
+    """Of the cascade: the part of the weight whose judge was asked and gave no verdict."""
+    highest: float = 0.0
+    """Of the lost: their weighted estimates, had the judge found a defect in each."""
+    lowest: float = 0.0
+    """The same, had it found none."""
 
 
 class Group(msgspec.Struct, array_like=True, gc=False):
@@ -320,7 +349,7 @@ class Group(msgspec.Struct, array_like=True, gc=False):
     n: int = 0
     weight: float = 0.0
     defects: float = 0.0
-    """Weight of the defects."""
+    """Weight of the defects; of the cascade the weighted sum of its estimates."""
 
 
 class Rollup(msgspec.Struct):

@@ -147,6 +147,20 @@ DEFECT_RATE_IF_ERRORS_PASS = Row(
     "The defect rate if every evaluation that ended in an error had passed.",
     _WINDOWED,
 )
+CASCADE_JUDGED = Row(
+    Gauge,
+    "assay_cascade_judged",
+    "Of a cascade: turns in the window of which the judge was asked.",
+    _WINDOWED,
+)
+JUDGE_CALLS_SAVED = Row(
+    Gauge,
+    "assay_judge_calls_saved_ratio",
+    "Of a cascade: judge calls saved, as a share of those that judging an even sample would need "
+    "for an interval as wide.",
+    _WINDOWED,
+    unit="ratio",
+)
 DEFECT_RATE_AT_SEVERITY = Row(
     Gauge,
     "assay_defect_rate_at_severity",

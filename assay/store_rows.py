@@ -11,7 +11,7 @@ from typing import Any
 
 import msgspec
 
-from assay.records import JudgeUsage, Score, Turn, TurnScores, Usage
+from assay.records import Cascade, JudgeUsage, Score, Turn, TurnScores, Usage
 
 EPOCH = datetime(1970, 1, 1, tzinfo=UTC)
 MICROSECOND = timedelta(microseconds=1)
@@ -49,6 +49,8 @@ def scores_of(rows: Iterable[Mapping[str, Any]]) -> tuple[TurnScores, ...]:
                 for name in JudgeUsage.__struct_fields__
                 if row.get(f"judge_{name}") is not None
             }
+        if row.get("cascade_pi") is not None:
+            entry["cascade"] = {name: row[f"cascade_{name}"] for name in Cascade.__struct_fields__}
         entries.append(entry)
     return tuple(
         msgspec.convert(identity | {"scores": entries}, TurnScores)

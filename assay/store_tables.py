@@ -196,6 +196,9 @@ SCORES = TableSpec(
         ),
         Column("judge_cost", REAL, _part("judge_usage", "cost")),
         *_plain(REAL, "judge_latency"),
+        Column("cascade_local", REAL, _part("cascade", "local")),
+        Column("cascade_judge", FLAG, _part("cascade", "judge")),
+        Column("cascade_pi", REAL, _part("cascade", "pi")),
     ),
     ("turn_id", "trace_id", "app", "environment", "metric", "engine", "outcome", "scored_at"),
 )

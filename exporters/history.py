@@ -13,9 +13,10 @@ from pathlib import Path
 from typing import Any
 
 from assay import series
+from assay.catalogue import CASCADE
 from assay.records import Cell
 from assay.store import Store
-from exporters.intervals import interval
+from exporters.intervals import estimated, interval
 
 WINDOW = "1h"
 HOUR = datetime.timedelta(hours=1)
@@ -31,7 +32,7 @@ _LABELS = ("app", "environment", "metric", "engine", "kind", "subject")
 _SQL = """
 SELECT app, environment, metric, engine, kind, subject, stratum, weight,
        date_trunc('hour', event_time) AS hour,
-       count(value) AS n, sum(value) AS total,
+       count(value) AS n, sum(value) AS total, sum(value * value) AS squares,
        count(passed) AS judged, sum(CASE WHEN passed = false THEN 1 ELSE 0 END) AS defects
 FROM scores WHERE run = '{run}' AND outcome = 'scored'
 GROUP BY app, environment, metric, engine, kind, subject, stratum, weight,
@@ -52,7 +53,8 @@ async def write_history(store: Store, run_id: str, path: Path) -> int:
             cells.setdefault((labels, _end_of(row["hour"])), []).append(_cell(row))
     samples: Samples = {}
     for (labels, end), own in cells.items():
-        samples.setdefault(labels, {})[end] = _values(own)
+        estimates = labels[_LABELS.index("engine")] == CASCADE
+        samples.setdefault(labels, {})[end] = _values(own, estimates=estimates)
     lines = list(_lines(samples, run_id))
     text = "\n".join([*lines, "# EOF", ""])
     await asyncio.to_thread(path.write_text, text, encoding="utf-8")
@@ -72,7 +74,7 @@ def _lines(samples: Samples, run_id: str) -> Iterator[str]:
                     yield f"{row.name}{{{text}}} {value!r} {end}"
 
 
-def _values(cells: Iterable[Cell]) -> dict[str, float]:
+def _values(cells: Iterable[Cell], *, estimates: bool) -> dict[str, float]:
     cells = list(cells)
     weight = sum(cell.n * cell.weight for cell in cells)
     turns = sum(max(cell.n, cell.judged) for cell in cells)
@@ -80,7 +82,7 @@ def _values(cells: Iterable[Cell]) -> dict[str, float]:
     if weight > 0:
         mean = sum(cell.total * cell.weight for cell in cells) / weight
         found[series.HISTORY_MEAN.name] = mean
-    limits = interval(cells)
+    limits = estimated(cells) if estimates else interval(cells)
     if limits is not None:
         found[series.HISTORY_DEFECT_RATE.name] = limits.rate
         found[series.HISTORY_DEFECT_RATE_LOWER.name] = limits.lower
@@ -96,6 +98,7 @@ def _cell(row: Mapping[str, Any]) -> Cell:
         judged=row["judged"],
         defects=row["defects"],
         total=row["total"] or 0.0,
+        squares=row["squares"] or 0.0,
     )
 
 

@@ -25,7 +25,7 @@ MIN_CONVERSATIONS = 200
 
 
 class Interval(NamedTuple):
-    """A rate and its limits, 0 <= lower <= rate <= upper <= 1."""
+    """A rate and its limits, lower <= rate <= upper; of verdicts all are from 0 to 1."""
 
     rate: float
     lower: float
@@ -89,6 +89,44 @@ def interval(cells: Iterable[Cell], design_effect: float = 1.0, z: float = Z95) 
     return Interval(rate, max(0.0, rate - math.sqrt(below)), min(1.0, rate + math.sqrt(above)))
 
 
+def estimated(cells: Iterable[Cell], design_effect: float = 1.0, z: float = Z95) -> Interval | None:
+    """The weighted mean of the cascade's estimates over `cells` with a normal interval, which may
+    lie outside 0 to 1; none without an estimate."""
+    cells = list(cells)
+    weight = sum(cell.n * cell.weight for cell in cells)
+    if weight <= 0:
+        return None
+    rate = sum(cell.total * cell.weight for cell in cells) / weight
+    half = z * math.sqrt(design_effect * _residual_squares(cells, rate)) / weight
+    return Interval(rate, rate - half, rate + half)
+
+
+def judged_alike(cells: Iterable[Cell]) -> float | None:
+    """Of how many turns, drawn evenly, the judge's verdicts alone would give an interval as wide as
+    that of `estimated`; none where there is no rate between 0 and 1 to tell it from."""
+    cells = list(cells)
+    weight = sum(cell.n * cell.weight for cell in cells)
+    rate = sum(cell.total * cell.weight for cell in cells) / weight if weight > 0 else 0.0
+    squares = _residual_squares(cells, rate)
+    return rate * (1 - rate) * weight * weight / squares if 0 < rate < 1 and squares > 0 else None
+
+
+def _residual_squares(cells: Iterable[Cell], rate: float) -> float:
+    """The weighted squares of what the estimates are off `rate`: the variance of their sum."""
+    return sum(
+        cell.weight**2 * max(0.0, cell.squares - 2 * rate * cell.total + rate * rate * cell.n)
+        for cell in cells
+    )
+
+
+def _verdict_squares(cells: Iterable[Cell], rate: float) -> float:
+    """The same of verdicts."""
+    return sum(
+        cell.weight**2 * (cell.defects * (1 - rate) ** 2 + (cell.judged - cell.defects) * rate**2)
+        for cell in cells
+    )
+
+
 def _student(weight: float, square: float, design_effect: float, z: float) -> float:
     """How much wider the interval is because the design effect is itself an estimate.
 
@@ -117,8 +155,11 @@ def moments(weights: Sequence[float], defects: Sequence[float]) -> Moments:
     return Moments(w, d, ww, wd, dd, occupied)
 
 
-def spread(hours: Iterable[Moments], cells: Iterable[Cell], groups: int) -> Spread:
-    """The spread of a series over `hours`, whose entries are summed up in `cells`.
+def spread(
+    hours: Iterable[Moments], cells: Iterable[Cell], groups: int, *, estimates: bool = False
+) -> Spread:
+    """The spread of a series over `hours`, whose entries are summed up in `cells`: verdicts, or
+    the cascade's `estimates`.
 
     Conversations are counted by how many of an hour's groups are occupied (linear counting); an
     hour whose groups are all occupied counts as if half a group more had stayed empty.
@@ -135,10 +176,7 @@ def spread(hours: Iterable[Moments], cells: Iterable[Cell], groups: int) -> Spre
         between += (squares - groups * mean * mean) * groups / (groups - 1)
         empty = max(groups - hour.occupied, 0.5)
         conversations += groups * math.log(groups / empty)
-    independent = sum(
-        cell.weight**2 * (cell.defects * (1 - rate) ** 2 + (cell.judged - cell.defects) * rate**2)
-        for cell in cells
-    )
+    independent = (_residual_squares if estimates else _verdict_squares)(cells, rate)
     return Spread(max(0.0, between), independent, conversations)
 
 

@@ -17,6 +17,7 @@ import msgspec
 from assay import catalogue
 from assay.metric import Metric
 from assay.records import (
+    Cascade,
     Group,
     Kind,
     Outcome,
@@ -55,6 +56,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False):
     weight: float = 1.0
     scorer_version: str = ""
     prompt_digest: str = ""
+    cascade: Cascade | None = None
 
 
 class Entries(msgspec.Struct, frozen=True):
@@ -166,31 +168,38 @@ class Sums:
             ):
                 _count(series.outcomes, "error", "out_of_range", 0.0)
                 continue
-            if entry.outcome != "scored":
+            if entry.cascade is not None:
+                _count_cascade(series.outcomes, entry, entry.cascade)
+            else:
                 _count(series.outcomes, entry.outcome, entry.outcome_reason or "", weight)
+            if entry.outcome != "scored":
                 continue
-            _count(series.outcomes, "scored", "", weight)
             series.scorer_version, series.prompt_digest = entry.scorer_version, entry.prompt_digest
             cell = series.cells.get((stratum, weight)) or cell_of(series.cells, stratum, weight)
             if value is not None:
                 cell.n += 1
                 cell.total += value
                 cell.squares += value * value
-                bucket = bisect_left(series.bounds, value)
-                if not cell.buckets:
-                    cell.buckets = [0] * (len(series.bounds) + 1)
-                cell.buckets[bucket] += 1
-                series.exemplars[bucket] = (trace_id, value, last)
+                if entry.cascade is None:
+                    bucket = bisect_left(series.bounds, value)
+                    if not cell.buckets:
+                        cell.buckets = [0] * (len(series.bounds) + 1)
+                    cell.buckets[bucket] += 1
+                    series.exemplars[bucket] = (trace_id, value, last)
             if passed is not None:
                 group = series.groups.get(group_index)
                 if group is None:
                     group = series.groups[group_index] = Group(group_index)
-                cell.judged += 1
                 group.n += 1
                 group.weight += weight
+                if value is not None and entry.cascade is not None:
+                    group.defects += weight * value
+                else:
+                    cell.judged += 1
+                    if not passed:
+                        cell.defects += 1
+                        group.defects += weight
                 if not passed:
-                    cell.defects += 1
-                    group.defects += weight
                     series.failures = [*series.failures[-2:], turn.subject_id or trace_id]
         self.entries += len(turn.scores)
 
@@ -234,9 +243,21 @@ def scorer_text(version: str, prompt_digest: str) -> str:
     return label_text("/".join(part for part in (version, prompt_digest[:12]) if part))
 
 
-def _count(outcomes: Outcomes, outcome: Outcome, reason: str, weight: float) -> None:
+def _count(outcomes: Outcomes, outcome: Outcome, reason: str, weight: float) -> OutcomeCount:
     count = outcomes.get((outcome, reason))
     if count is None:
         count = outcomes[outcome, reason] = OutcomeCount(outcome, reason)
     count.n += 1
     count.weight += weight
+    return count
+
+
+def _count_cascade(outcomes: Outcomes, entry: Entry, cascade: Cascade) -> None:
+    """Count an entry of the cascade. One whose judge was asked in vain is lost: it is in no
+    estimate, and what it could have been at most and at least goes into the bounds."""
+    weight = entry.weight
+    count = _count(outcomes, entry.outcome, entry.outcome_reason or "", weight)
+    if entry.outcome != "scored" and 0 < cascade.pi <= 1:
+        count.lost += weight
+        count.highest += weight * cascade.estimate(judge=True)
+        count.lowest += weight * cascade.estimate(judge=False)

@@ -11,6 +11,7 @@ from prometheus_client import Counter, Gauge
 from prometheus_client.samples import Exemplar
 
 from assay import series as rows
+from assay.catalogue import CASCADE
 from exporters.families import NO_LABELS, LabelSet, Point, line
 from exporters.severity import LEVELS
 from exporters.tracked import Series
@@ -125,7 +126,7 @@ def _last_scored(entry: Entry) -> Iterator[Point]:
 
 
 def _effect(entry: Entry) -> Iterator[Point]:
-    if entry.series.totals.weight:
+    if entry.series.totals.weight or entry.series.key.engine == CASCADE:
         yield from _point(entry.labels, entry.effect)
 
 
@@ -190,6 +191,8 @@ _GAUGES: tuple[tuple[rows.Row[Gauge], Callable[[View], float | None]], ...] = (
     (rows.DEFECT_RATE_UPPER, lambda view: view.rate.upper if view.rate else None),
     (rows.DEFECT_RATE_IF_ERRORS_FAIL, lambda view: view.if_errors_fail),
     (rows.DEFECT_RATE_IF_ERRORS_PASS, lambda view: view.if_errors_pass),
+    (rows.CASCADE_JUDGED, lambda view: view.judged),
+    (rows.JUDGE_CALLS_SAVED, lambda view: view.saved),
 )
 
 FAMILIES: tuple[tuple[rows.Row[Any], Points], ...] = (

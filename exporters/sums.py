@@ -61,3 +61,6 @@ def add_outcomes(into: Outcomes, outcomes: Iterable[OutcomeCount]) -> None:
             total = into[count.outcome, count.reason] = OutcomeCount(count.outcome, count.reason)
         total.n += count.n
         total.weight += count.weight
+        total.lost += count.lost
+        total.highest += count.highest
+        total.lowest += count.lowest

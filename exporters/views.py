@@ -6,7 +6,18 @@ from itertools import chain
 
 import msgspec
 
-from exporters.intervals import MIN_CONVERSATIONS, Interval, Spread, interval, pool, spread
+from assay.catalogue import CASCADE
+from assay.records import JUDGED
+from exporters.intervals import (
+    MIN_CONVERSATIONS,
+    Interval,
+    Spread,
+    estimated,
+    interval,
+    judged_alike,
+    pool,
+    spread,
+)
 from exporters.rollup import GROUPS
 from exporters.sums import Cells
 from exporters.tracked import OpenPart, Series
@@ -25,6 +36,11 @@ class View(msgspec.Struct, frozen=True):
     if_errors_fail: float | None
     if_errors_pass: float | None
     at_severity: dict[str, float]
+    judged: int | None = None
+    """Of the cascade: turns of which the judge was asked."""
+    saved: float | None = None
+    """Of the cascade: the share saved of the calls that verdicts on evenly drawn turns would need
+    for an interval as wide; below 0 where they would need fewer."""
 
 
 class Views:
@@ -51,7 +67,8 @@ class Views:
         apps: dict[tuple[str, str], list[Spread]] = {}
         for series in every:
             app = series.key.app, series.key.environment
-            apps.setdefault(app, []).append(self.spread(series, minute))
+            if series.key.engine != CASCADE:
+                apps.setdefault(app, []).append(self.spread(series, minute))
         pooled = {app: pool(members).design_effect for app, members in apps.items()}
         found = {}
         for series in every:
@@ -59,7 +76,12 @@ class Views:
             if own.conversations >= MIN_CONVERSATIONS:
                 found[series.number] = round(own.design_effect, 2)
             else:
-                found[series.number] = round(pooled[series.key.app, series.key.environment], 2)
+                app = series.key.app, series.key.environment
+                effect = pooled.get(app, 1.0)
+                if series.key.engine == CASCADE:
+                    # The app's is of verdicts; the estimates may well agree more.
+                    effect = max(effect, own.design_effect)
+                found[series.number] = round(effect, 2)
         return found
 
     def spread(self, series: Series, minute: int) -> Spread:
@@ -72,7 +94,12 @@ class Views:
         hours = [m for h in range(hour - 24, hour + 1) if (m := series.moments(h)) is not None]
         cells = self._closed_parts(series, minute)["24h"].cells.values()
         running = series.hours.get(hour)
-        found = spread(hours, chain(cells, running.cells.values() if running else ()), GROUPS)
+        found = spread(
+            hours,
+            chain(cells, running.cells.values() if running else ()),
+            GROUPS,
+            estimates=series.key.engine == CASCADE,
+        )
         self._spreads[series.number] = state, found
         return found
 
@@ -125,27 +152,42 @@ def view(series: Series, closed: OpenPart, running: OpenPart | None, effect: flo
     total.merge(closed, buckets=bool(series.levels))
     if running is not None:
         total.merge(running, buckets=bool(series.levels))
-    turns, errors = 0, 0.0
+    turns, asked, errors, highest, lowest = 0, 0, 0.0, 0.0, 0.0
     for count in total.outcomes.values():
+        if count.reason == JUDGED or count.lost:
+            asked += count.n
         if count.outcome == "scored":
             turns += count.n
         elif count.outcome == "error":
             errors += count.weight
+            highest += count.weight - count.lost + count.highest
+            lowest += count.lowest
+        else:
+            errors += count.lost
+            highest += count.highest
+            lowest += count.lowest
     values = judged = defects = sum_of_values = 0.0
     for cell in total.cells.values():
         values += cell.n * cell.weight
         judged += cell.judged * cell.weight
         defects += cell.defects * cell.weight
         sum_of_values += cell.total * cell.weight
+    cascade = series.key.engine == CASCADE
+    if cascade:
+        judged, defects = values, sum_of_values
     bounded = judged > 0 or (errors > 0 and series.key.kind != "info")
+    rate_of = estimated if cascade else interval
+    alike = judged_alike(total.cells.values()) if cascade else None
     return View(
         turns=turns,
         freshness=total.freshness,
         mean=sum_of_values / values if values else None,
-        rate=interval(total.cells.values(), effect),
-        if_errors_fail=(defects + errors) / (judged + errors) if bounded else None,
-        if_errors_pass=defects / (judged + errors) if bounded else None,
+        rate=rate_of(total.cells.values(), effect),
+        if_errors_fail=(defects + highest) / (judged + errors) if bounded else None,
+        if_errors_pass=(defects + lowest) / (judged + errors) if bounded else None,
         at_severity=_at_severity(total.cells, series, values),
+        judged=asked if cascade else None,
+        saved=1 - asked / alike if alike else None,
     )
 
 

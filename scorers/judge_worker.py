@@ -24,7 +24,8 @@ from assay.bus.topics import SCORES, TURNS
 from assay.errors import Permanent, retrying
 from assay.records import Turn, decode_turn, encode
 from assay.stage import later_schema
-from scorers.judge import ENGINE, LATE, Judge, JudgeOptions
+from scorers import cascade
+from scorers.judge import LATE, Judge, JudgeOptions
 from scorers.judging.budget import PARTITION
 from scorers.plan import Entry, Plan
 from scorers.scorer import Verdict
@@ -154,7 +155,7 @@ class JudgeWorker(ScoringStage):
     ) -> tuple[Turn, list[Verdict]]:
         """The verdicts, and the turn with the probability that the budget leaves it."""
         if all(unasked(turn, entry) is not None for entry in entries):
-            return turn, await self._judge.verdicts(turn, entries)
+            return turn, await cascade.verdicts(self._judge, turn, entries)
         budget = self._judge.client.budget
         ratio = budget.ratio(partition)
         if ratio < 1.0:
@@ -165,7 +166,7 @@ class JudgeWorker(ScoringStage):
             return turn, [verdict for verdict in early if verdict is not None]
         if patience <= 0.0:
             return turn, [verdict or LATE for verdict in early]
-        verdicts = await self._judge.verdicts(turn, entries, patience=patience)
+        verdicts = await cascade.verdicts(self._judge, turn, entries, patience=patience)
         budget.judged(partition)
         return turn, verdicts
 
@@ -244,18 +245,9 @@ def on_conversation(entry: Entry) -> bool:
 
 
 def named_part(plan: Plan, judge: Judge, keep: Callable[[Entry], bool]) -> Plan:
-    """The judge's entries that `keep` holds true, named after their models."""
-
-    def own(entries: Sequence[Entry]) -> tuple[Entry, ...]:
-        mine = []
-        for entry in entries:
-            if entry.engine == ENGINE and keep(entry):
-                named = Entry(entry.scorer, entry.metric, entry.ratio, entry.when, entry.options)
-                named.engine = judge.model_of(named)
-                mine.append(named)
-        return tuple(mine)
-
-    return Plan(base=own(plan.base), apps={app: own(entries) for app, entries in plan.apps.items()})
+    """The entries that the judge answers and `keep` holds true, as `cascade.named` gives them."""
+    mine = plan.part(lambda entry: cascade.answered_by_judge(entry) and keep(entry))
+    return mine.each(lambda entry: cascade.named(entry, judge))
 
 
 class _JudgeCounters:

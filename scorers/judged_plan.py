@@ -6,23 +6,29 @@ from collections.abc import Sequence
 
 from assay.config import Config
 from assay.records import Score, Turn
-from scorers.judge import ENGINE, Judge
+from scorers import cascade
+from scorers.judge import Judge
 from scorers.judge_worker import on_conversation
-from scorers.plan import Entry, Plan
+from scorers.plan import Entry, Key, Plan
 from scorers.registry import registered, resolve
-from scorers.scorer import Verdict
+from scorers.scorer import Scorer, Verdict
 from scorers.scoring import to_score, unasked
+
+
+def scorers_with(judge: Judge | None) -> dict[Key, Scorer]:
+    """The registered scorers, the judge's, and the cascades of both."""
+    found = registered() | (judge.scorers() if judge is not None else {})
+    return found | cascade.cascades(found)
 
 
 def plan_of(config: Config, judge: Judge | None, sample: float = 1.0) -> Plan:
     """What the settings ask of single turns, the judge's entries under their model's name. A
     sample's ratio is nested in each entry's own. Raises ConfigError as `resolve`."""
-    scorers = registered() | (judge.scorers() if judge is not None else {})
-    plan = resolve(config, scorers).part(lambda entry: not on_conversation(entry))
+    plan = resolve(config, scorers_with(judge)).part(lambda entry: not on_conversation(entry))
+    if judge is not None:
+        plan = plan.each(lambda e: cascade.named(e, judge) if cascade.answered_by_judge(e) else e)
     for entry in all_entries(plan):
         entry.ratio = min(entry.ratio, sample)
-        if judge is not None and entry.engine == ENGINE:
-            entry.engine = judge.model_of(entry)
     return plan
 
 
@@ -46,10 +52,10 @@ async def waiting_scores(
     turn: Turn, entries: Sequence[Entry], judge: Judge | None, run: str
 ) -> tuple[Score, ...]:
     """A Score for each entry that waits: the judge's, and users' own, in their order."""
-    asked = [entry for entry in entries if entry.scorer.engine == ENGINE]
-    judged = iter(await judge.verdicts(turn, asked) if judge is not None and asked else [])
+    asked = [entry for entry in entries if cascade.answered_by_judge(entry)]
+    judged = iter(await cascade.verdicts(judge, turn, asked) if judge is not None and asked else [])
     verdicts = [
-        next(judged) if entry.scorer.engine == ENGINE else await _verdict(turn, entry)
+        next(judged) if cascade.answered_by_judge(entry) else await _verdict(turn, entry)
         for entry in entries
     ]
     return tuple(

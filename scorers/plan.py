@@ -88,6 +88,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             apps={app: tuple(filter(keep, own)) for app, own in self.apps.items()},
         )
 
+    def each(self, change: Callable[[Entry], Entry]) -> Plan:
+        """The plan with what `change` makes of each entry; one that apps share stays shared."""
+        made = {id(e): change(e) for entries in (self.base, *self.apps.values()) for e in entries}
+        return Plan(
+            base=tuple(made[id(entry)] for entry in self.base),
+            apps={app: tuple(made[id(entry)] for entry in own) for app, own in self.apps.items()},
+        )
+
 
 class Selection:
     """Turns the lists of the settings into entries and collects what is wrong with them."""

@@ -25,7 +25,7 @@ import msgspec
 from assay.catalogue import contract
 from assay.errors import Permanent
 from assay.metric import SHARE, Metric
-from assay.records import Direction, JudgeUsage, Kind, Outcome, Subject, Turn
+from assay.records import Cascade, Direction, JudgeUsage, Kind, Outcome, Subject, Turn
 
 
 class Verdict(msgspec.Struct, frozen=True, kw_only=True):
@@ -41,6 +41,7 @@ class Verdict(msgspec.Struct, frozen=True, kw_only=True):
     prompt_digest: str = ""
     judge_usage: JudgeUsage | None = None
     judge_latency: float | None = None
+    cascade: Cascade | None = None
 
 
 def scored(

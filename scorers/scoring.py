@@ -112,6 +112,7 @@ def to_score(turn: Turn, entry: Entry, verdict: Verdict, *, run: str, revision: 
         prompt_digest=verdict.prompt_digest,
         judge_usage=verdict.judge_usage,
         judge_latency=verdict.judge_latency,
+        cascade=verdict.cascade,
     )
 
 

@@ -17,6 +17,7 @@ from exporters_data import SECOND, score, turn, turn_scores
 
 from assay.errors import Permanent, Retryable
 from assay.records import (
+    Cascade,
     Document,
     Feedback,
     JudgeUsage,
@@ -97,6 +98,7 @@ ENTRY = Score(
     prompt_digest="p",
     judge_usage=JudgeUsage(input_tokens=1, output_tokens=2, cached_tokens=3, calls=1, cost=0.5),
     judge_latency=1.5,
+    cascade=Cascade(local=0.25, judge=True, pi=0.5),
 )
 
 
@@ -144,8 +146,9 @@ def test_columns_are_the_records_fields() -> None:
     assert set(Usage.__struct_fields__) <= turns
     scores = {column.name for column in SCORES.columns}
     fields = {*TurnScores.__struct_fields__, *Score.__struct_fields__}
-    assert fields - {"scores", "judge_usage"} <= scores
+    assert fields - {"scores", "judge_usage", "cascade"} <= scores
     assert {f"judge_{name}" for name in JudgeUsage.__struct_fields__} <= scores
+    assert {f"cascade_{name}" for name in Cascade.__struct_fields__} <= scores
     for table in (TURNS, SCORES):
         names = [column.name for column in table.columns]
         assert len(names) == len(set(names)) and set(table.statistics) < set(names)

@@ -17,6 +17,7 @@ from prometheus_client.samples import Sample
 from assay import __version__, series
 from assay.bus.contract import Bus, TopicStats
 from assay.bus.embedded import EmbeddedBus
+from assay.catalogue import CASCADE
 from assay.errors import AssayError
 from assay.health import Check
 from assay.telemetry import Trouble
@@ -60,7 +61,7 @@ class Status:
             await asyncio.gather(task, return_exceptions=True)
 
     async def now(self) -> dict[str, Any]:
-        """Plain values: facts, then the tables `stages`, `topics`, `rates` and `ledger`."""
+        """Plain values: facts, then tables: `stages`, `topics`, `rates`, `cascades`, `ledger`."""
         topics = await self._bus.topic_stats()
         samples = collect(self._registry)
         stages = {name: check() for name, check in self._checks.items()}
@@ -81,6 +82,7 @@ class Status:
                 for name, topic in topics.items()
             ],
             "rates": rates(samples),
+            "cascades": cascades(samples),
             "ledger": ledger(samples),
         }
 
@@ -151,6 +153,38 @@ def rates(samples: Samples) -> list[dict[str, Any]]:
                 if key in shown:
                     shown[key][column] = round(sample.value, 4)
     return list(shown.values())
+
+
+def cascades(samples: Samples) -> list[dict[str, Any]]:
+    """A row per cascade of the last day: turns, how many of them went to the judge, the defect
+    rate and half the width of its interval, and how many calls an even sample of the judge's would
+    have needed for the same width, with the share of them that was saved."""
+    day: dict[tuple[str, ...], dict[str, float]] = {}
+    columns = {
+        "turns": series.WINDOW_TURNS,
+        "judged": series.CASCADE_JUDGED,
+        "defect_rate": series.DEFECT_RATE,
+        "upper": series.DEFECT_RATE_UPPER,
+        "saved": series.JUDGE_CALLS_SAVED,
+    }
+    for column, row in columns.items():
+        for sample in samples.get(row.name, ()):
+            if sample.labels["window"] == "24h" and sample.labels["engine"] == CASCADE:
+                key = tuple(sample.labels[name] for name in series.SERIES_LABELS)
+                day.setdefault(key, {})[column] = sample.value
+    return [
+        {
+            **{n: v for n, v in zip(series.SERIES_LABELS, key, strict=True) if n in _SERIES[:3]},
+            "turns": int(found["turns"]),
+            "judged": int(found["judged"]),
+            "defect_rate": round(found["defect_rate"], 4),
+            "half_width": round(found["upper"] - found["defect_rate"], 4),
+            "even_sample": round(found["judged"] / (1 - found["saved"])),
+            "saved": round(found["saved"], 4),
+        }
+        for key, found in day.items()
+        if found.get("saved", 1.0) < 1.0 and "upper" in found
+    ]
 
 
 def ledger(samples: Samples) -> list[dict[str, Any]]:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from assay.bus.contract import Bus, Topic
 from assay.bus.embedded import EmbeddedBus
 from assay.bus.topics import EMBEDDED_PARTITIONS, state_topic, topics
-from assay.catalogue import canonical
+from assay.catalogue import CASCADE, canonical
 from assay.config import Config
 from assay.errors import ConfigError
 from assay.store import Store
@@ -32,6 +32,12 @@ def check_plan(config: Config) -> None:
         for index, alert in enumerate(config.alerts)
         if alert.metric and (canonical(alert.metric) or alert.metric) not in scored
     ]
+    faults += [
+        f"alerts.{index}.regression: allowed: false for the engine {CASCADE}, whose estimates are "
+        "no verdicts that the sequential test could take; use objective"
+        for index, alert in enumerate(config.alerts)
+        if alert.regression and alert.engine == CASCADE
+    ]
     if faults:
         raise ConfigError(faults)
 
@@ -41,16 +47,17 @@ def plan_of(config: Config, *, remember: bool = True) -> tuple[Plan, Judge | Non
 
     `remember`: whether the judge keeps its answers in the data folder. Raises ConfigError.
     """
-    from scorers.registry import registered, resolve
+    from scorers.registry import resolve
 
     if config.judge is None:
         return resolve(config), None
     # Only here: the judge's client takes half a second and 40 MB to load.
     from scorers.judge import judge_of
+    from scorers.judged_plan import scorers_with
 
     judge = judge_of(config, partitions=partitions_of(config), cache=remember)
     assert judge is not None
-    return resolve(config, registered() | judge.scorers()), judge
+    return resolve(config, scorers_with(judge)), judge
 
 
 def open_bus(config: Config, foreign: Collection[str] = ()) -> Bus:

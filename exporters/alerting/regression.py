@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping
 
 import msgspec
 
+from assay.catalogue import CASCADE
 from assay.records import Cell, SeriesKey
 from exporters import detector
 from exporters.alerting.finding import Finding, annotations_of, labels_of_series
@@ -67,8 +68,11 @@ class Regression:
     def add_series(self, every: Iterable[Series], minute: int) -> None:
         """Watch the series that the rule is about, from `minute` on."""
         for series in every:
-            if series.key not in self.watches and self.rule.watches(series.key):
-                self.watches[series.key] = Watch(series.key, detector.fresh(), minute - 1)
+            key = series.key
+            if key.engine == CASCADE:
+                continue  # Its estimates are no verdicts: the test is not valid on them.
+            if key not in self.watches and self.rule.watches(key):
+                self.watches[key] = Watch(key, detector.fresh(), minute - 1)
 
     def rebase(self, hour: int, windows: Windows, *, everything: bool = False) -> list[Id]:
         """Start the baseline anew, from `hour`, where a scorer is new or `everything` is to."""
