@@ -1222,3 +1222,194 @@ def test_context_in_a_system_prompt_is_found_under_its_heading():
         "Returns take a week.",
     ]
     assert one([chat([("system", "Use the context: be brief."), ("user", Q)], A)]).documents == ()
+
+
+def test_langfuse_puts_tools_among_langchains_messages():
+    """A definition that stands as what a tool says is offered, and never a call."""
+    offered = {"name": "get_order_status", "parameters": {"type": "object", "properties": {}}}
+    told = {"type": "function", "function": offered}
+    asked = [{"role": "user", "content": Q}, {"role": "tool", "content": told}]
+    turn = one(
+        [
+            span(
+                "ChatOpenAI",
+                attributes={
+                    "langfuse.observation.type": "generation",
+                    "langfuse.observation.input": json.dumps(asked),
+                    "langfuse.observation.output": json.dumps({"role": "assistant", "content": A}),
+                },
+            )
+        ]
+    )
+    exchange(turn)
+    assert turn.tool_calls == ()
+    assert [tool.name for tool in turn.tool_definitions] == ["get_order_status"]
+
+
+SCHEMA = {"type": "object", "properties": {"order_id": {"type": "string"}}}
+TOOL = {"name": "get_order_status", "description": "Where an order is.", "parameters": SCHEMA}
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {"mlflow.chat.tools": json.dumps([{"type": "function", "function": TOOL}])},
+        {
+            "model_request_parameters": json.dumps(
+                {
+                    "function_tools": [
+                        {
+                            "name": "get_order_status",
+                            "description": "Where an order is.",
+                            "parameters_json_schema": SCHEMA,
+                        }
+                    ],
+                    "output_tools": [],
+                }
+            )
+        },
+        {
+            "llm.input_messages.0.message.role": "user",
+            "llm.input_messages.0.message.content": Q,
+            "input.value": json.dumps({"tools": [{"type": "function", "function": TOOL}]}),
+        },
+    ],
+)
+def test_tools_that_a_call_offers_are_found(attributes):
+    """MLflow's list, pydantic-ai's parameters of a request, a request whose messages are flat."""
+    kind = {"openinference.span.kind": "LLM"}
+    turn = one([span("call", attributes={**kind, "llm.model_name": "m", **attributes})])
+    (tool,) = turn.tool_definitions
+    assert (tool.name, tool.description, tool.parameters) == tuple(TOOL.values())
+
+
+@pytest.mark.parametrize(
+    "attributes",
+    [
+        {
+            "openinference.span.kind": "TOOL",
+            **{
+                f"tool.{key}": value if type(value) is str else json.dumps(value)
+                for key, value in TOOL.items()
+            },
+        },
+        {
+            "gen_ai.operation.name": "execute_tool",
+            "gen_ai.tool.name": "get_order_status",
+            "gen_ai.tool.description": "Where an order is.",
+            "gen_ai.tool.json_schema": json.dumps(SCHEMA),
+        },
+    ],
+)
+def test_a_tools_own_span_may_define_it(attributes):
+    """Where no call tells what was offered."""
+    root = span("agent", attributes={"gen_ai.operation.name": "invoke_agent"})
+    turn = one([root, span("tool", root.span_id, attributes=attributes)])
+    (tool,) = turn.tool_definitions
+    assert (tool.name, tool.description, tool.parameters) == tuple(TOOL.values())
+
+
+def test_a_crews_task_is_its_question():
+    """The task, which the crew was given, and not the goal that describes its agent."""
+    tasks = [{"id": "1", "description": Q, "expected_output": "a short answer"}]
+    crew = span(
+        "Crew.kickoff",
+        attributes={
+            "openinference.span.kind": "CHAIN",
+            "crew_inputs": "",
+            "crew_tasks": json.dumps(tasks),
+            "output.value": json.dumps({"raw": A, "tasks_output": []}),
+        },
+    )
+    described = {"role": "assistant", "goal": "Answer briefly", "backstory": SYSTEM}
+    agent = span(
+        "agent._execute_core",
+        crew.span_id,
+        attributes={
+            "openinference.span.kind": "AGENT",
+            "input.value": json.dumps({"agent": described, "context": "", "tools": []}),
+            "output.value": json.dumps({"description": Q, "raw": A}),
+        },
+    )
+    exchange(one([crew, agent]))
+    exchange(one([agent]), query=None)
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        {"inputs": {"question": Q}, "metadata": {"session_id": "s-1", "user_id": "u-1"}},
+        {"args": [], "kwargs": {"question": Q, "thread_id": "s-1", "user_id": "u-1"}},
+        {"question": Q, "conversation_id": "s-1", "userId": "u-1"},
+    ],
+)
+def test_an_apps_own_arguments_may_name_the_session(given):
+    """In a callback's metadata, or as what the app's function took."""
+    turn = one(
+        [
+            span(
+                "helpdesk.workflow",
+                attributes={
+                    "traceloop.span.kind": "workflow",
+                    "traceloop.entity.input": json.dumps(given),
+                    "traceloop.entity.output": json.dumps({"outputs": {"output": A}}),
+                },
+            )
+        ]
+    )
+    exchange(turn)
+    assert (turn.conversation_id, turn.user_id) == ("s-1", "u-1")
+
+
+def test_objects_that_were_only_printed_are_no_content():
+    """A stream or generator that an instrumentation wrote as text."""
+    turn = one(
+        [
+            span(
+                "Completions",
+                attributes={
+                    "openinference.span.kind": "LLM",
+                    "llm.model_name": "m",
+                    "llm.input_messages.0.message.role": "user",
+                    "llm.input_messages.0.message.content": Q,
+                    "output.value": "<groq.Stream object at 0x7fb21ed77350>",
+                },
+            )
+        ]
+    )
+    exchange(turn, response=None)
+
+
+def test_what_is_said_beside_a_call_is_no_answer_of_its_own():
+    """`Let me look.` with a call of a tool: another trace goes on with it."""
+    call = {"type": "tool_call", "id": "c", "name": "get_order_status", "arguments": ARGS}
+    parts = [{"type": "text", "content": "Let me look."}, call]
+    out = [{"role": "assistant", "finish_reason": "tool_call", "parts": parts}]
+    step = chat([("user", Q)], "", attributes={"gen_ai.output.messages": json.dumps(out)})
+    assert dialects.read([step]).turns == []
+    root = span("app", attributes={"openinference.span.kind": "CHAIN", "input.value": Q})
+    step = chat(
+        [("user", Q)], "", root.span_id, attributes={"gen_ai.output.messages": json.dumps(out)}
+    )
+    exchange(one([root, step]), response="Let me look.")
+
+
+def test_turns_of_one_trace_are_told_apart_without_their_answers():
+    """Where no answer was exported, the next call's history shows that there was one."""
+    root = span("session")
+    attributes = {"gen_ai.output.messages": ""}
+    first = chat([("user", Q)], "", root.span_id, attributes=attributes)
+    more = [("user", Q), ("assistant", A), ("user", "Which carrier?")]
+    second = chat(more, "", root.span_id, attributes=attributes)
+    turns = dialects.read([root, first, second]).turns
+    assert [turn.query for turn in turns] == [Q, "Which carrier?"]
+
+
+def test_an_sdks_own_request_alone_is_neither_a_turn_nor_a_new_dialect():
+    """Never with content: what instruments the call doubles it."""
+    attributes = {"gen_ai.operation.name": "chat", "gen_ai.request.model": "m"}
+    for scope in ("com.anthropic.sdk.python", "mistralai_sdk_tracer"):
+        reading = dialects.read([span("request", scope=scope, attributes=attributes)])
+        assert (reading.turns, reading.unreadable) == ([], {})
+        (told,) = dialects.explain([span("request", scope=scope, attributes=attributes)])
+        assert "could not be read" not in told.use

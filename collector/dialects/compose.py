@@ -16,10 +16,6 @@ from collector.dialects.span_reader import layout_of
 from collector.dialects.step import Step
 from collector.dialects.toolcalls import tool_calls
 
-_SDK_SCOPES = frozenset({"com.anthropic.sdk.python", "com.anthropic.sdk.typescript"})
-"""Spans that a provider's SDK makes of its requests: never with content, and doubled by whatever
-instrumentation records the call."""
-
 
 def compose(segment: Segment, ordinal: int) -> Turn | None:
     """The turn of a segment, or None where it holds none: see `is_turn`."""
@@ -86,23 +82,22 @@ def is_turn(segment: Segment, query: str | None, response: str | None) -> bool:
     It does with a model call or an agent's run, with a question and an answer, or with a tool that
     a model asked for. It does not
     - with embeddings, retrievals, decorated tools or other work alone;
-    - when nothing but model calls is there and the last one ends asking for tools, unanswered, or
-      was streamed and its answer told elsewhere: the turn goes on in another trace, whose messages
-      repeat this step;
+    - when nothing but model calls is there and the last one ends asking for tools, whatever it says
+      beside, or was streamed and its answer told elsewhere: the turn goes on in another trace,
+      whose messages repeat this step;
     - when nothing but a provider SDK's own spans is there;
     - for an agent's run without content that a message bus delivered: other traces carry the
       messages.
     """
-    if query is not None and response is not None:
-        return True
     calls = segment.calls
     if calls:
         alone = all(step.kind in ("model", "other") for step in segment.steps)
-        if alone and all(step.span.scope in _SDK_SCOPES for step in calls):
+        if alone and all(step.by_sdk() for step in calls):
             return False
-        bare = alone and response is None and calls[-1].error is None
         goes_on = _asks_tools(calls[-1]) or streamed_elsewhere(calls[-1])
-        return not (bare and goes_on and not segment.tops)
+        return not (alone and goes_on and calls[-1].error is None and not segment.tops)
+    if query is not None and response is not None:
+        return True
     if any(step.kind == "agent" for step in segment.steps):
         delivered = any("messaging.operation" in step.span.attributes for step in segment.steps)
         return response is not None or not delivered

@@ -14,8 +14,8 @@ from collector.dialects.messages import conversation
 from collector.dialects.parts import result_value, tool_arguments
 from collector.dialects.speech import answered, asked
 from collector.dialects.step import Step
-from collector.dialects.tools import definitions
-from collector.dialects.values import REDACTED, decoded, dumped, plain
+from collector.dialects.tools import definitions, is_definition
+from collector.dialects.values import decoded, dumped, hidden, plain
 
 _ID = re.compile(r'\s*\{\s*"id"\s*:\s*"([^"\\]{1,200})"')
 _SYSTEM = ("instructions", "system", "system_instruction", "systemInstruction", "system_prompt")
@@ -23,7 +23,8 @@ _SYSTEM = ("instructions", "system", "system_instruction", "systemInstruction", 
 
 def taken(value: Any, step: Step, layout: str) -> None:
     """What a span of any kind was given."""
-    if step.kind == "model" and step.said_in and layout == "openinference":
+    flattened = step.kind == "model" and step.said_in and layout == "openinference"
+    if flattened and not _offers(value, step):
         return  # the flattened keys hold all of the request that a turn has
     value = decoded(value)
     if _absent(value):
@@ -41,11 +42,25 @@ def taken(value: Any, step: Step, layout: str) -> None:
             step.sought = said[-1].text
             step.mark(layout)
     elif step.kind != "embedding" and not step.said_in:
+        if type(value) is dict:
+            _told_whose(value, step)
         step.said_in = asked(value)
         if step.said_in:
             step.mark(layout)
         elif step.kind == "chain" and looks_retrieved(value):
             step.documents = step.documents or documents(value)
+
+
+def _offers(value: Any, step: Step) -> bool:
+    """Whether a request holds definitions of tools that stand nowhere else."""
+    return not step.definitions and type(value) is str and '"tools"' in value
+
+
+def _told_whose(value: Mapping[str, Any], step: Step) -> None:
+    """The session among an app function's arguments, or in a callback's metadata."""
+    for held in (value, value.get("kwargs"), value.get("metadata")):
+        if type(held) is dict:
+            facts.whose(held, step)
 
 
 def given(value: Any, step: Step, layout: str) -> None:
@@ -84,12 +99,14 @@ def _counted(step: Step) -> bool:
 
 
 def _absent(value: Any) -> bool:
-    return value is None or value == "" or (type(value) is str and value in REDACTED)
+    return value is None or value == "" or (type(value) is str and hidden(value))
 
 
 def _request(value: Any, step: Step, layout: str) -> None:
     if type(value) is dict:
         _asked_with(value, step)
+    elif type(value) is list:
+        value = _without_definitions(value, step)
     if step.said_in:
         return
     if type(value) is dict:
@@ -105,6 +122,20 @@ def _request(value: Any, step: Step, layout: str) -> None:
         step.said_in = prompt(value)
     if step.said_in:
         step.mark(layout)
+
+
+def _without_definitions(messages: list[Any], step: Step) -> list[Any]:
+    """The messages but for the tools that Langfuse's callback for LangChain puts among them, each
+    as what a tool says."""
+    offered = [
+        message["content"]
+        for message in messages
+        if type(message) is dict and is_definition(message.get("content"))
+    ]
+    if not offered:
+        return messages
+    step.definitions = step.definitions or definitions(offered)
+    return [m for m in messages if type(m) is not dict or not is_definition(m.get("content"))]
 
 
 def _asked_with(request: Mapping[str, Any], step: Step) -> None:

@@ -93,7 +93,7 @@ def _explained(step: Step, segment: Segment, turn_id: str | None) -> Explanation
 def _use(step: Step, segment: Segment, turn_id: str | None) -> str:
     if turn_id is None:
         return "is left out: there is no turn in what belongs together with it"
-    if step.kind == "model" and not step.readable():
+    if step.kind == "model" and not (step.readable() or step.by_sdk()):
         return "counts as a model call, but its input or output could not be read"
     if step.kind in ("agent", "chain") and all(top is not step for top in segment.tops):
         return "is left out: it stands above no model call"

@@ -145,9 +145,7 @@ def fill(step: Step, found: Facts) -> None:
     if "metadata" in found and (step.conversation is None or step.user is None):
         held = decoded(found["metadata"][1])
         if type(held) is dict:
-            named = plain(first(held, spelt.METADATA_CONVERSATION))
-            step.conversation = step.conversation or named
-            step.user = step.user or plain(first(held, spelt.METADATA_USER))
+            whose(held, step)
     if step.input_tokens is None and step.output_tokens is None and "spent" in found:
         used(found["spent"][1], step)
     if step.first_token is None:
@@ -155,6 +153,13 @@ def fill(step: Step, found: Facts) -> None:
             step.first_token = found["seconds"][1]
         elif "milliseconds" in found:
             step.first_token = found["milliseconds"][1] / 1000
+
+
+def whose(held: Mapping[str, Any], step: Step) -> None:
+    """The conversation and the user by the names that apps give them; what is known stays."""
+    named = plain(first(held, spelt.METADATA_CONVERSATION))
+    step.conversation = step.conversation or named
+    step.user = step.user or plain(first(held, spelt.METADATA_USER))
 
 
 def used(value: Any, step: Step) -> None:

@@ -23,7 +23,7 @@ from collector.dialects.parts import (
     tool_call,
 )
 from collector.dialects.said import ROLES, Said
-from collector.dialects.values import REDACTED, decoded, dumped, plain, unescaped
+from collector.dialects.values import decoded, dumped, hidden, plain, unescaped
 
 _CLASSES = {
     "systemmessage": "system",
@@ -82,7 +82,7 @@ def _read(value: Any, role: str, said: list[Said], depth: int) -> None:
 
 
 def _text(value: str, role: str, said: list[Said]) -> None:
-    if value in REDACTED:
+    if hidden(value):
         return
     if "Message(" in value[:40] and _REPR.match(value):
         if results := list(_REPR_RESULT.finditer(value)):
@@ -137,7 +137,7 @@ def _simple(item: dict[str, Any]) -> Said | None:
         text = part.get("content", part.get("text"))
     elif type(text) is str and text[:1] in ("[", "{"):
         return None
-    if type(text) is not str or text in REDACTED or ";base64," in text:
+    if type(text) is not str or hidden(text) or ";base64," in text:
         return None
     if _BESIDE.isdisjoint(item):
         return Said(role, text)

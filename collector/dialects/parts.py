@@ -11,7 +11,7 @@ import msgspec
 from assay.records import ToolCall
 from collector.dialects.media import placeholder, without_data
 from collector.dialects.said import Said
-from collector.dialects.values import REDACTED, decoded, dumped, plain, unescaped
+from collector.dialects.values import decoded, dumped, hidden, plain, unescaped
 
 CALL_TYPES = frozenset(
     {"tool_call", "tool_use", "tool-call", "function_call", "server_tool_use", "mcp_call"}
@@ -48,7 +48,7 @@ class Parts(msgspec.Struct):
     def add(self, content: Any) -> None:
         """Sort a content: a text, a part, or a list of these. What is unknown is left out."""
         if type(content) is str:
-            if content not in REDACTED:
+            if not hidden(content):
                 self.texts.append(without_data(content))
         elif type(content) is list:
             for item in content:

@@ -121,13 +121,16 @@ def _starts(branches: list[Step], counted: list[Step], paths: dict[int, list[Ste
     starts = [0]
     answer: str | None = None
     question: str | None = None
+    spoke = False
     for index, branch in enumerate(branches):
         own = of_branch[id(branch)]
-        if index and answer and own and _looks_back(own[0], answer, question):
+        comparable = answer is not None or not spoke
+        if index and own and comparable and _looks_back(own[0], answer, question):
             starts.append(index)
         if own and (heard := own[0].question()) is not None:
             question = heard.text
         for step in (*own, branch):
+            spoke = spoke or bool(step.said_out)
             said = step.answer()
             if said is not None and said.text:
                 answer = said.text
@@ -143,18 +146,20 @@ _REMARK = re.compile(
 """How an app's own loop, not a person, speaks as the user: tool results and complaints."""
 
 
-def _looks_back(call: Step, answer: str, question: str | None) -> bool:
+def _looks_back(call: Step, answer: str | None, question: str | None) -> bool:
     """Whether a call's input holds the previous answer, or question, as said earlier, and a
-    person's question after it."""
-    told = False
+    person's question after it. Where no answer was exported, any after the question is it."""
+    told = asked = False
     for said in call.said_in:
-        if told and said.role == "user" and said.text and not _REMARK.match(said.text):
-            return True
-        if said.text and (
-            (said.role == "assistant" and said.text.strip() == answer.strip())
-            or (said.role == "user" and said.text == question)
-        ):
-            told = True
+        if not said.text:
+            continue
+        if said.role == "assistant":
+            told = told or (asked if answer is None else said.text.strip() == answer.strip())
+        elif said.role == "user":
+            if told and not _REMARK.match(said.text):
+                return True
+            asked = asked or said.text == question
+            told = told or (asked and answer is not None)
     return False
 
 

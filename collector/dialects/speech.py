@@ -11,7 +11,7 @@ from typing import Any
 
 from collector.dialects.messages import conversation
 from collector.dialects.said import Said
-from collector.dialects.values import REDACTED, decoded, unescaped
+from collector.dialects.values import decoded, hidden, unescaped
 
 _ASKED = (
     "inputs",
@@ -46,6 +46,7 @@ _ASKED = (
     "q",
     "value",
     "str_or_query_bundle",
+    "description",
 )
 _ANSWERED = (
     "outputs",
@@ -126,7 +127,7 @@ def answered(value: Any) -> list[Said]:
 
 def _find(value: Any, keys: tuple[str, ...], role: str, depth: int) -> list[Said]:
     if type(value) is str:
-        if value in REDACTED:
+        if hidden(value):
             return []
         return _of_repr(value, role) if _REPR.match(value) else [Said(role, value)]
     if depth > _MAX_DEPTH:
@@ -147,7 +148,7 @@ def _find(value: Any, keys: tuple[str, ...], role: str, depth: int) -> list[Said
         return _find(value["kwargs"], keys, role, depth + 1)
     for key in keys:
         inner = value.get(key)
-        if type(inner) is str and inner not in REDACTED:
+        if type(inner) is str and not hidden(inner):
             below = decoded(inner)
             if type(below) is not str and (said := _find(below, keys, role, depth + 1)):
                 return said
@@ -191,12 +192,15 @@ def _is_message(value: Any) -> bool:
 
 
 def _only(value: dict[str, Any], keys: tuple[str, ...], role: str, depth: int) -> list[Said]:
-    """A dict without a known key: its one text, or its first part that holds a known key."""
-    texts = [item for item in value.values() if type(item) is str and item not in REDACTED]
+    """A dict without a known key: its one text, or its first part that holds a known key and does
+    not describe an agent."""
+    texts = [item for item in value.values() if type(item) is str and not hidden(item)]
     if len(value) == 1 and texts:
         return [Said(role, texts[0])]
-    for item in value.values():
-        if type(item) is dict and any(type(item.get(key)) is str for key in keys):
+    for name, item in value.items():
+        if name == "agent" or type(item) is not dict:
+            continue
+        if any(type(item.get(key)) is str for key in keys):
             return _find(item, keys, role, depth + 1)
     return []
 

@@ -17,6 +17,11 @@ from collector.spans import Span
 Kind = Literal["", "model", "tool", "retriever", "agent", "chain", "embedding", "other"]
 
 
+_SDK_SCOPES = frozenset(
+    {"com.anthropic.sdk.python", "com.anthropic.sdk.typescript", "mistralai_sdk_tracer"}
+)
+
+
 class Told(msgspec.Struct):
     """A span event or a log record of a span: both carry content in the same shapes."""
 
@@ -98,6 +103,11 @@ class Step(msgspec.Struct):
             if said.role == "assistant" and (said.text is not None or said.media):
                 return said
         return None
+
+    def by_sdk(self) -> bool:
+        """Whether a provider's SDK made the span of its request, without content: whatever
+        instrumentation records the call doubles it."""
+        return self.span.scope in _SDK_SCOPES and not (self.said_in or self.said_out)
 
     def readable(self) -> bool:
         """Whether both what went in and, unless it failed, what came out could be read."""

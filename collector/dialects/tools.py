@@ -17,7 +17,12 @@ _SCHEMAS = (
     "parameters_json_schema",
     "json_schema",
 )
-_SETS = ("function_declarations", "functionDeclarations", "tools")
+_SETS = (
+    "function_declarations",
+    "functionDeclarations",
+    "tools",
+    "function_tools",
+)
 _WRAPPERS = ("function", "tool", "toolSpec", "data", "json_schema")
 _MAX_TOOLS = 1000
 
@@ -25,6 +30,15 @@ _MAX_TOOLS = 1000
 def definitions(value: Any) -> list[ToolDefinition]:
     """The tools in `value`, each name once; what is no definition is left out."""
     return list(_from_text(value) if type(value) is str else _from_value(value))
+
+
+def is_definition(value: Any) -> bool:
+    """Whether this defines one tool, rather than calls it: a name with a schema of arguments."""
+    if type(value) is not dict:
+        return False
+    inner = value.get("function")
+    facts = inner if type(inner) is dict else value
+    return type(facts.get("name")) is str and any(type(facts.get(key)) is dict for key in _SCHEMAS)
 
 
 @functools.lru_cache(maxsize=256)

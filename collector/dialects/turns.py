@@ -41,7 +41,7 @@ def read(spans: Sequence[Span], logs: Sequence[Log] = ()) -> Reading:
         found: list[Turn] = []
         for unit in units(steps):
             for call in unit.calls:
-                if not call.readable() and not streamed_elsewhere(call):
+                if not (call.readable() or call.by_sdk() or streamed_elsewhere(call)):
                     layout = layout_of(call)
                     reading.unreadable[layout] = reading.unreadable.get(layout, 0) + 1
             for segment in segments(unit):

@@ -76,6 +76,12 @@ def _odd(text: str) -> Any:
     return text
 
 
+def hidden(text: str) -> bool:
+    """Whether a text stands in place of content: a mark of redaction, or an object that was only
+    printed, e.g. `<generator object answer at 0x7f1c2e>`."""
+    return text in REDACTED or (text[:1] == "<" and text[-1:] == ">" and " at 0x" in text)
+
+
 def plain(value: Any) -> str | None:
     """A short text such as an id or a name: unquoted when it was a JSON string; None if absent."""
     if type(value) is str:

@@ -125,10 +125,13 @@ def _called(called: list[Any], output: Any) -> list[Said]:
 
 
 def tool(step: Step) -> None:
-    """The name and id of the tool that an OpenInference span ran."""
+    """The name, id and definition of the tool that an OpenInference span ran."""
     attributes = step.span.attributes
     step.tool = step.tool or plain(attributes.get("tool.name"))
     step.tool_id = step.tool_id or plain(attributes.get("tool.id"))
+    if "tool.parameters" in attributes and not step.definitions:
+        told = {key: attributes.get(f"tool.{key}") for key in ("name", "description", "parameters")}
+        step.definitions = definitions([told])
 
 
 def _message(item: Any) -> Any:

@@ -26,7 +26,12 @@ from collector.dialects.values import decoded, dumped, first, number, plain
 _DETAILS = "gen_ai.client.inference.operation.details"
 _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages", "gen_ai.request.messages")
 _OUTPUT = ("gen_ai.output.messages", "gen_ai.output_messages", "gen_ai.response.messages")
-_DEFINITIONS = ("gen_ai.tool.definitions", "haystack.agent.tools")
+_DEFINITIONS = (
+    "gen_ai.tool.definitions",
+    "mlflow.chat.tools",
+    "model_request_parameters",
+    "haystack.agent.tools",
+)
 _ARGUMENTS = (
     "gen_ai.tool.call.arguments",
     "gen_ai.tool.args",
@@ -42,6 +47,7 @@ _RESULT = (
     "tool_response",
     "spring.ai.tool.call.result",
 )
+_SCHEMA = ("gen_ai.tool.json_schema", "spring.ai.tool.definition.schema")
 _MESSAGE_ROLES = {
     "gen_ai.system.message": "system",
     "gen_ai.user.message": "user",
@@ -118,6 +124,11 @@ def _tool(attributes: Mapping[str, Any], step: Step) -> None:
     step.arguments, called = tool_arguments(first(attributes, _ARGUMENTS))
     step.tool_id = step.tool_id or called
     step.result = result_value(first(attributes, _RESULT))
+    schema = first(attributes, _SCHEMA)
+    if schema is not None and not step.definitions:
+        described = attributes.get("gen_ai.tool.description")
+        told = {"name": step.tool, "description": described, "parameters": schema}
+        step.definitions = definitions([told])
     if step.tool and (step.arguments is not None or step.result is not None):
         step.mark("genai")
 

@@ -32,7 +32,9 @@ FAMILIES = (
         ("traceloop.entity.output", "gen_ai.task.output"),
         "chain",
     ),
-    Family("openinference", ("input.value", "crew_inputs"), ("output.value",), "chain"),
+    Family(
+        "openinference", ("input.value", "crew_inputs", "crew_tasks"), ("output.value",), "chain"
+    ),
     Family("langsmith", ("gen_ai.prompt",), ("gen_ai.completion",), "chain"),
     Family(
         "litellm",
