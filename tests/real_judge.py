@@ -46,7 +46,8 @@ def server(python: str) -> Iterator[str]:
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         port = probe.getsockname()[1]
-    command = [python, "-m", "llama_cpp.server", "--model", weights(python), "--port", str(port)]
+    script = str(Path(__file__).parent / "llama_server.py")
+    command = [python, script, "--model", weights(python), "--port", str(port)]
     options = ["--n_ctx", str(CONTEXT), "--n_threads", "1", "--verbose", "false"]
     process = subprocess.Popen([*command, *options], stdout=subprocess.DEVNULL)
     address = f"http://127.0.0.1:{port}/v1"

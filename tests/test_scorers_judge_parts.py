@@ -76,13 +76,32 @@ async def test_pace_uses_all_that_is_allowed():
     assert endpoint.refused == 0
 
 
-async def test_random_refusals_do_not_strangle():
-    """A fifth of calls refused at random leaves several calls in flight."""
+async def test_random_refusals_are_borne():
+    """A fifth of calls refused at random is no limit: all that is allowed stays in flight."""
     random.seed(1)
     endpoint, pace = Endpoint(1000, refuse=0.2), Pace(64)
-    await endpoint.drive(pace, width=80, seconds=2.0)
-    assert pace.limit >= 3
-    assert endpoint.refused < 0.5 * endpoint.served
+    await endpoint.drive(pace, width=80, seconds=3.0)
+    assert pace.limit >= 32
+    assert 0.1 <= pace.background.value <= 0.35
+
+
+async def test_a_limit_is_found_among_random_refusals():
+    """Refusals that grow with the calls in flight end the growth, others do not."""
+    random.seed(1)
+    endpoint, pace = Endpoint(24, refuse=0.2), Pace(128)
+    await endpoint.drive(pace, width=120, seconds=4.0)
+    assert 12 <= pace.limit <= 48
+    assert endpoint.refused < endpoint.served
+
+
+async def test_a_limit_that_falls_is_followed_down():
+    """An endpoint that takes fewer calls than before is asked less, and not for its background."""
+    endpoint, pace = Endpoint(64), Pace(128)
+    await endpoint.drive(pace, width=100, seconds=1.0)
+    endpoint.capacity, endpoint.served, endpoint.refused = 12, 0, 0
+    await endpoint.drive(pace, width=100, seconds=2.0)
+    assert 6 <= pace.limit <= 20
+    assert endpoint.refused < endpoint.served
 
 
 async def test_dead_endpoint_gets_one_probe_at_a_time():

@@ -17,6 +17,7 @@ from scorers.judging.cache import Cache, key_of
 from scorers.judging.capabilities import Ask
 from scorers.judging.endpoint import Endpoint, Reply
 from scorers.judging.faults import Busy, Declined, OverBudget, TooLong, Unreachable
+from scorers.judging.pace import Ticket
 from scorers.judging.prices import cost_of, price_of
 
 MAX_FAULTS = 5
@@ -186,7 +187,7 @@ class JudgeClient:
         reply, seconds = await retrying(attempt, deadline=self.settings.give_up_after)
         return reply, calls, seconds
 
-    async def _enter(self, endpoints: list[Endpoint]) -> tuple[Endpoint, int]:
+    async def _enter(self, endpoints: list[Endpoint]) -> tuple[Endpoint, Ticket]:
         """A place at the first endpoint that serves; at the floor the next one is used."""
         if len(endpoints) == 1:
             return endpoints[0], await endpoints[0].pace.enter()

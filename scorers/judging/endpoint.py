@@ -24,7 +24,7 @@ from scorers.judging.faults import (
     fault_of,
     spent_until,
 )
-from scorers.judging.pace import Pace
+from scorers.judging.pace import Pace, Ticket
 
 log = logging.getLogger(__name__)
 
@@ -125,7 +125,7 @@ class Endpoint:
         """Whether calls go through: it is not away, and its key was not refused lately."""
         return not self.pace.away and time.monotonic() >= self.locked_until
 
-    async def send(self, ask: Ask, ticket: int) -> Reply:
+    async def send(self, ask: Ask, ticket: Ticket) -> Reply:
         """The endpoint's answer to `ask`; `ticket` comes from the pace and is given back.
 
         Raises Busy, Unreachable, Declined or TooLong.
@@ -149,7 +149,7 @@ class Endpoint:
                 log.info("the judge's endpoint takes less than was asked", extra=told(lesser))
         raise Declined("the endpoint refused every form of the request", "exception")
 
-    async def _call(self, body: dict[str, Any], ticket: int) -> Reply | Refusal:
+    async def _call(self, body: dict[str, Any], ticket: Ticket) -> Reply | Refusal:
         began = time.monotonic()
         self.calls += 1
         try:
@@ -181,7 +181,7 @@ class Endpoint:
         raise fault
 
     def _tell_pace(
-        self, fault: Retryable | Permanent | Refusal, ticket: int, seconds: float
+        self, fault: Retryable | Permanent | Refusal, ticket: Ticket, seconds: float
     ) -> None:
         if isinstance(fault, Busy):
             self.pace.refused(ticket, fault.retry_after or 0.0)
