@@ -11,6 +11,7 @@ import re
 import time
 from collections import OrderedDict
 from collections.abc import AsyncGenerator, Callable
+from contextlib import aclosing
 from typing import Any, TypeVar
 
 import msgspec
@@ -232,8 +233,10 @@ async def _follow(
     bus: Bus, topic: str, since: int, queue: asyncio.Queue[Record | AssayError | None]
 ) -> None:
     try:
-        async for record in bus.read(topic, since=since, follow=True):
-            await queue.put(record)
+        # Ended while it waits for the queue, a reader left open would be closed at some later time.
+        async with aclosing(bus.read(topic, since=since, follow=True)) as records:
+            async for record in records:
+                await queue.put(record)
     except AssayError as error:
         await queue.put(error)
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable
 from contextlib import asynccontextmanager
 
 import pytest
 
-from assay.bus.contract import Bus, Outgoing, Position, Record, StateChange, Topic
+from assay.bus.contract import Bus, Consumer, Outgoing, Position, Record, StateChange, Topic
 from assay.errors import Permanent
 
 TOPICS = (
@@ -20,12 +20,17 @@ TOPICS = (
 )
 
 
-async def drain(poll: Callable[..., Awaitable[list[Record]]]) -> list[Record]:
-    """Every record that is there."""
+async def drain(consumer: Consumer, *, paused: frozenset[int] = frozenset()) -> list[Record]:
+    """Every record that is there: polls until each partition but the paused was read to its end,
+    which its clock shows."""
     records: list[Record] = []
-    while found := await poll(timeout=0.2):
+    began = int(time.time() * 1000)
+    while True:
+        found = await consumer.poll(timeout=0.2)
         records += found
-    return records
+        behind = [p for p in consumer.assignment() - paused if consumer.clock(p) < began]
+        if not found and not behind:
+            return records
 
 
 async def kept(bus: Bus, topic: str) -> list[bytes]:
@@ -120,7 +125,7 @@ class BusContract:
         consumer = bus.consumer("g", ["in"])
         await consumer.start()
         first = await consumer.poll(max_records=7)
-        rest = await drain(consumer.poll)
+        rest = await drain(consumer)
         assert len(first) <= 7
         assert [record.value for record in first + rest] == [b"%d" % n for n in range(100)]
         await consumer.stop()
@@ -129,13 +134,13 @@ class BusContract:
         """A waiting poll returns when a record arrives, not when its time is over."""
         consumer = bus.consumer("g", ["in"])
         await consumer.start()
-        await drain(consumer.poll)
+        await drain(consumer)
         waiting = asyncio.create_task(consumer.poll(timeout=30))
         await asyncio.sleep(0.1)
         started = time.monotonic()
         await bus.publish(outgoing("in", 1))
         assert len(await waiting) == 1
-        assert time.monotonic() - started < 5
+        assert time.monotonic() - started < 15
         await consumer.stop()
 
     async def test_groups_are_independent(self, bus):
@@ -144,7 +149,7 @@ class BusContract:
         for group in ("a", "b"):
             consumer = bus.consumer(group, ["in"])
             await consumer.start()
-            records = await drain(consumer.poll)
+            records = await drain(consumer)
             assert len(records) == 5
             await consumer.commit(done=records)
             assert consumer.lag() == 0
@@ -156,14 +161,14 @@ class BusContract:
             await bus.publish(outgoing("in", 50))
             consumer = bus.consumer("g", ["in"])
             await consumer.start()
-            records = await drain(consumer.poll)
+            records = await drain(consumer)
             await consumer.commit(done=[r for r in records if r.offset % 3 == 1])
             await consumer.commit(done=[Position("in", 0, 0), Position("in", 0, 30)])
             await consumer.stop()
         async with running() as bus:
             consumer = bus.consumer("g", ["in"])
             await consumer.start()
-            again = await drain(consumer.poll)
+            again = await drain(consumer)
             expected = [n for n in range(50) if n % 3 != 1 and n not in (0, 30)]
             assert [record.offset for record in again] == expected
             assert consumer.lag() == len(expected)
@@ -175,7 +180,7 @@ class BusContract:
             await bus.publish(outgoing("in", 2))
             consumer = bus.consumer("g", ["in"])
             await consumer.start()
-            records = await drain(consumer.poll)
+            records = await drain(consumer)
             await consumer.commit(
                 outputs=outgoing("out", 3),
                 done=records,
@@ -191,7 +196,7 @@ class BusContract:
         async with running() as bus:
             consumer = bus.consumer("g", ["in"], on_assigned=assigned)
             await consumer.start()
-            assert await drain(consumer.poll) == []
+            assert await drain(consumer) == []
             assert states == {0: {"a": b"1"}, 1: {"a": b"3"}}
             assert await kept(bus, "out") == [b"0", b"1", b"2"]
             await consumer.stop()
@@ -201,7 +206,7 @@ class BusContract:
         await bus.publish(outgoing("in", 1))
         consumer = bus.consumer("g", ["in"])
         await consumer.start()
-        records = await drain(consumer.poll)
+        records = await drain(consumer)
         with pytest.raises(Permanent):
             await consumer.commit(
                 outputs=[*outgoing("out", 1), Outgoing("nowhere", b"x")], done=records
@@ -221,7 +226,7 @@ class BusContract:
         await bus.publish(outgoing("in", 1))
         consumer = bus.consumer("g", ["in"])
         await consumer.start()
-        records = await drain(consumer.poll)
+        records = await drain(consumer)
         await consumer.stop()
         await consumer.stop()
         assert consumer.assignment() == frozenset()
@@ -239,11 +244,11 @@ class BusContract:
 
         consumer = bus.consumer("g", ["in"], on_revoked=revoked)
         await consumer.start()
-        records = await drain(consumer.poll)
+        records = await drain(consumer)
         await consumer.stop()
         successor = bus.consumer("g", ["in"])
         await successor.start()
-        assert await drain(successor.poll) == []
+        assert await drain(successor) == []
         await successor.stop()
 
     async def test_paused_partition_delivers_nothing(self, bus):
@@ -252,9 +257,10 @@ class BusContract:
         consumer = bus.consumer("g", ["in"])
         await consumer.start()
         consumer.pause([1])
-        assert {record.partition for record in await drain(consumer.poll)} == {0}
+        held = frozenset({1})
+        assert {record.partition for record in await drain(consumer, paused=held)} == {0}
         consumer.resume([1])
-        assert {record.partition for record in await drain(consumer.poll)} == {1}
+        assert {record.partition for record in await drain(consumer)} == {1}
         await consumer.stop()
 
     async def test_clock_follows_records_then_the_wall(self, bus):
@@ -266,7 +272,7 @@ class BusContract:
         await consumer.start()
         assert consumer.clock(0) == 0
         for _ in range(3):
-            (record,) = await consumer.poll(max_records=1)
+            (record,) = await consumer.poll(max_records=1, timeout=60)
             assert consumer.clock(0) == record.timestamp
         before = int(time.time() * 1000)
         assert await consumer.poll(timeout=0.1) == []
@@ -279,7 +285,7 @@ class BusContract:
         await bus.publish(outgoing("in", 2))
         consumer = bus.consumer("g", ["in"])
         await consumer.start()
-        (record,) = await consumer.poll(max_records=1)
+        (record,) = await consumer.poll(max_records=1, timeout=60)
         consumer.pause([0])
         await consumer.poll(timeout=0.1)
         assert consumer.clock(0) == record.timestamp
@@ -316,7 +322,7 @@ class BusContract:
         consumer = bus.consumer("g", ["in", "side"])
         await consumer.start()
         assert consumer.assignment() == {0, 1}
-        records = await drain(consumer.poll)
+        records = await drain(consumer)
         assert sorted((r.topic, r.offset) for r in records) == [
             ("in", 0),
             ("in", 1),
@@ -334,7 +340,7 @@ class BusContract:
         await bus.publish(outgoing("in", 200))
         consumer = bus.consumer("g", ["in"])
         await consumer.start()
-        records = await drain(consumer.poll)
+        records = await drain(consumer)
 
         async def transform(record):
             await asyncio.sleep(record.offset % 7 / 1000)
@@ -365,5 +371,5 @@ class BusContract:
         await asyncio.sleep(0.2)
         assert not following.done()
         await bus.publish([Outgoing("in", b"new", partition=1)])
-        assert (await asyncio.wait_for(following, 10)).value == b"new"
+        assert (await asyncio.wait_for(following, 60)).value == b"new"
         await stream.aclose()

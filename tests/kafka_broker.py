@@ -1,23 +1,17 @@
 """Apache Kafka itself on a free loopback port: one node (KRaft), its data in a temporary folder.
 
-The server's jars are copied by Maven into a cache folder, once. Where Java or Maven are missing the
-tests that need a broker are skipped with that reason, and fail under CI.
+The server's jars are copied by Maven into a cache folder, once.
 """
 
 from __future__ import annotations
 
-import gc
 import os
 import shutil
 import signal
 import socket
 import subprocess
 import time
-import warnings
-from collections.abc import Iterator
 from pathlib import Path
-
-import pytest
 
 VERSION = "4.1.0"
 START = 90.0
@@ -47,15 +41,25 @@ class Missing(Exception):
     """This machine cannot run the broker, and why."""
 
 
+def _cache() -> Path:
+    return Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "assay-tests"
+
+
+def missing() -> str | None:
+    """Why this machine cannot run the broker; none when it can, if Maven finds the jars."""
+    needed = ["java"] if (_cache() / f"kafka-{VERSION}").is_dir() else ["java", "mvn"]
+    absent = [program for program in needed if shutil.which(program) is None]
+    return f"not installed: {', '.join(absent)}" if absent else None
+
+
 def jars() -> Path:
-    """The folder of the server's jars, filled on the first call."""
-    cache = Path(os.environ.get("XDG_CACHE_HOME", Path.home() / ".cache")) / "assay-tests"
+    """The folder of the server's jars, filled on the first call. Raises Missing."""
+    if (reason := missing()) is not None:
+        raise Missing(reason)
+    cache = _cache()
     folder = cache / f"kafka-{VERSION}"
     if folder.is_dir():
         return folder
-    for program in ("java", "mvn"):
-        if shutil.which(program) is None:
-            raise Missing(f"{program} is not installed")
     work = cache / f"fetch-{os.getpid()}"
     work.mkdir(parents=True, exist_ok=True)
     try:
@@ -85,7 +89,9 @@ def free_port() -> int:
 
 
 class Broker:
-    """One broker and controller in one process; `kill` and `start` keep data and port."""
+    """One broker and controller in one process; `stop` and `start` keep data and port."""
+
+    name = f"Apache Kafka {VERSION} (KRaft), one node"
 
     def __init__(self, folder: Path, *, heap: str = "512m") -> None:
         self.folder = folder
@@ -170,45 +176,3 @@ class Broker:
         if process is not None:
             process.send_signal(number)
             process.wait(60)
-
-
-@pytest.fixture
-def refused() -> Iterator[None]:
-    """For tests in which no broker answers: the client leaves each socket that was refused to the
-    garbage collector, which says so at some later time."""
-    yield
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", ResourceWarning)
-        gc.collect()
-
-
-_shared: list[Broker] = []
-
-
-@pytest.fixture(scope="session")
-def broker(
-    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Broker]:
-    """The one broker of the session: what is shared is told apart by a prefix of its names. Each
-    module that imports the fixture has its own, so the broker is kept here."""
-    if not _shared:
-        broker = started(tmp_path_factory.mktemp("kafka"))
-        request.config.add_cleanup(broker.stop)
-        with request.config.pluginmanager.get_plugin(
-            "capturemanager"
-        ).global_and_fixture_disabled():
-            print(f"\nbroker: Apache Kafka {VERSION} (KRaft), one node", flush=True)
-        _shared.append(broker)
-    yield _shared[0]
-
-
-def started(folder: Path) -> Broker:
-    """A broker that runs; skips the test where none can be had, or fails it under CI."""
-    try:
-        broker = Broker(folder)
-    except Missing as reason:
-        if os.environ.get("CI") == "true":
-            pytest.fail(f"no Kafka broker: {reason}")
-        pytest.skip(f"no Kafka broker: {reason}")
-    broker.start()
-    return broker

@@ -9,19 +9,19 @@ import os
 import random
 import signal
 import sys
-import time
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
 from kafka_broker import free_port
+from patience import settled
 
 from assay.bus.kafka import KafkaBus
 from assay.cli.wiring import topics_of
 from assay.config import Config
 
-READY = 120.0
-DRAIN = 240.0
+READY = 300.0
+"""Seconds in which a process must say that it is ready."""
 
 
 @dataclass
@@ -117,13 +117,14 @@ class Fleet:
 
     async def drained(self, bus: KafkaBus) -> None:
         """Wait until every group has done all there is, four looks in a row."""
-        deadline = time.monotonic() + DRAIN
-        quiet = 0
-        while quiet < 4:
+
+        async def look() -> dict[tuple[str, str], int]:
             stats = await bus.topic_stats()
-            lag = {(t, g): n for t, s in stats.items() for g, n in s.lag.items() if n}
-            assert time.monotonic() < deadline, f"it did not drain: {lag}"
-            quiet = 0 if lag else quiet + 1
+            return {(t, g): n for t, s in stats.items() for g, n in s.lag.items() if n}
+
+        for _ in range(4):
+            lag = await settled(look, lambda lag: not lag)
+            assert not lag, f"it did not drain: {lag}"
             await asyncio.sleep(1.0)
 
     async def end(self, number: signal.Signals) -> None:

@@ -4,7 +4,7 @@ import secrets
 
 import pytest
 from bus_contract import TOPICS, BusContract
-from kafka_broker import broker, free_port, refused
+from kafka_broker import free_port
 
 from assay.bus.kafka import KafkaBus
 from assay.config import Kafka
@@ -12,15 +12,13 @@ from assay.errors import Permanent
 
 pytestmark = pytest.mark.broker
 
-__all__ = ["broker", "refused"]
-
 
 @pytest.fixture
 def settings(broker):
     return Kafka(bootstrap=broker.bootstrap, prefix=f"t{secrets.token_hex(4)}.", partitions=2)
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(600)
 class TestKafkaBus(BusContract):
     @pytest.fixture
     def connect(self, settings):

@@ -110,7 +110,7 @@ async def test_killed_process_loses_and_doubles_nothing(tmp_path):
     before = await transformed(bus)
     consumer = bus.consumer("g", ["in"], on_assigned=assigned)
     await consumer.start()
-    for record in await drain(consumer.poll):
+    for record in await drain(consumer):
         outputs = [Outgoing("out", record.value, partition=record.partition)]
         await consumer.commit(outputs=outputs, done=[record])
     outputs = Counter(int(value) for _, value in await transformed(bus))
@@ -132,7 +132,7 @@ async def live_copy(folder: Path, to: Path, *, batches: int) -> None:
     await consumer.start()
     for n in range(batches):
         await bus.publish([Outgoing("in", b"%d" % n * 500, partition=0)])
-    records = await drain(consumer.poll)
+    records = await drain(consumer)
     await consumer.commit(done=records[: batches // 2], state=[StateChange(0, "k", b"v" * 100)])
     shutil.copytree(folder, to)
     await consumer.stop()
@@ -156,7 +156,7 @@ async def contents(folder: Path) -> tuple[list[bytes], list[bytes], dict[str, by
         values = [record.value async for record in bus.read("in")]
         consumer = bus.consumer("g", ["in"], on_assigned=assigned)
         await consumer.start()
-        left = [record.value for record in await drain(consumer.poll)]
+        left = [record.value for record in await drain(consumer)]
         await consumer.stop()
     finally:
         await bus.stop()
@@ -249,7 +249,7 @@ async def test_damaged_record_stops_its_readers_and_says_where(tmp_path):
     await consumer.start()
     for _ in range(2):
         with pytest.raises(Permanent, match="record 17 of in/0"):
-            await drain(consumer.poll)
+            await drain(consumer)
     await consumer.stop()
     await bus.stop()
 

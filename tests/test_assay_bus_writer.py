@@ -43,7 +43,7 @@ async def test_full_disk_is_retryable_and_passes(bus):
     await bus.publish([record(b"before")])
     consumer = bus.consumer("g", ["in"])
     await consumer.start()
-    records = await drain(consumer.poll)
+    records = await drain(consumer)
     connection = bus._log.connection
     pages = connection.execute("PRAGMA page_count").fetchone()[0]
     connection.execute(f"PRAGMA max_page_count = {pages}")

@@ -8,14 +8,13 @@ import json
 import random
 import secrets
 import threading
-import time
 from pathlib import Path
 
 import msgspec
 import pytest
 from kafka import KafkaProducer
-from kafka_broker import broker
 from kill_drill import trace
+from patience import settled
 from prometheus_client import CollectorRegistry
 
 from assay.bus.contract import Outgoing
@@ -40,8 +39,7 @@ from exporters.store_sink import StoreSink
 from scorers.registry import resolve
 from scorers.worker import Worker
 
-__all__ = ["broker"]
-pytestmark = [pytest.mark.broker, pytest.mark.timeout(240)]
+pytestmark = [pytest.mark.broker, pytest.mark.timeout(600)]
 
 POISON = [
     json.loads(line)
@@ -101,12 +99,11 @@ def turn(number: int) -> Turn:
 
 async def until(bus, topic, count):
     """Records of a topic, once there are `count`."""
-    deadline = time.monotonic() + 60
-    while True:
-        found = [record async for record in bus.read(topic)]
-        if len(found) >= count or time.monotonic() > deadline:
-            return found
-        await asyncio.sleep(0.3)
+
+    async def look():
+        return [record async for record in bus.read(topic)]
+
+    return await settled(look, lambda found: len(found) >= count)
 
 
 def stages(config, bus, tmp_path):
@@ -205,7 +202,7 @@ async def test_a_letter_that_another_group_took_is_not_put_back(config, bus):
     await bus.publish([Outgoing(TURNS, encode(turn(1)), b"k", 0)])
     other = bus.consumer("store", [TURNS, SCORES])
     await other.start()
-    await other.commit(done=await other.poll(timeout=10))
+    await other.commit(done=await other.poll(timeout=60))
     await other.stop()
     origin = {"stage": "local", "reason": "unreadable", "origin": f"{TURNS}/0/0"}
     await bus.publish([Outgoing(DEAD_LETTER, b"x", b"k", 0, origin)])
@@ -232,7 +229,7 @@ async def test_topics_of_an_opentelemetry_collector_are_taken_in(config, bus):
     }
     producer = KafkaProducer(bootstrap_servers=config.bus.kafka.bootstrap)
     for number, value in enumerate([*bodies, json.dumps(as_json).encode(), b"\xff\xfe garbage"]):
-        producer.send("otlp_spans", value, key=b"%d" % number).get(timeout=10)
+        producer.send("otlp_spans", value, key=b"%d" % number).get(timeout=60)
     producer.close()
     foreign = ForeignTopic(bus, Intake(bus, config, registry), "otlp_spans", registry)
     await foreign.start()
@@ -285,7 +282,7 @@ def bus_data(config):
         await bus.publish([Outgoing(TURNS, encode(turn(1)), b"k", 0)])
         consumer = bus.consumer("store", [TURNS, SCORES])
         await consumer.start()
-        await consumer.commit(done=await consumer.poll(timeout=10))
+        await consumer.commit(done=await consumer.poll(timeout=60))
         await consumer.stop()
         await bus.stop()
 

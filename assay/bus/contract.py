@@ -17,7 +17,7 @@ back when the partition is assigned.
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import NamedTuple, Protocol
 
 import msgspec
@@ -175,7 +175,7 @@ class Bus(Protocol):
 
     def read(
         self, topic: str, *, since: int | None = None, follow: bool = False
-    ) -> AsyncIterator[Record]:
+    ) -> AsyncGenerator[Record, None]:
         """Records outside any group, in timestamp order within a partition: from the first whose
         timestamp is at least `since` (ms; none: the oldest kept), or, with `follow`, from now on
         (or from `since` on) and without end."""

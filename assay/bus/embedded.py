@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import AsyncIterator, Callable, Iterable, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from functools import partial
 from pathlib import Path
@@ -138,7 +138,7 @@ class EmbeddedBus:
 
     async def read(
         self, topic: str, *, since: int | None = None, follow: bool = False
-    ) -> AsyncIterator[Record]:
+    ) -> AsyncGenerator[Record, None]:
         """See `contract.Bus.read`. With `since` and `follow`: from then on and without end."""
         partitions = [self._partition(topic, number) for number in range(self.partitions(topic))]
         positions = {

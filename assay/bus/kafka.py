@@ -11,7 +11,8 @@ from __future__ import annotations
 import os
 import secrets
 import socket
-from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
+from collections.abc import AsyncGenerator, Callable, Iterable, Mapping, Sequence
+from contextlib import aclosing
 from functools import partial
 from typing import Any
 
@@ -158,7 +159,7 @@ class KafkaBus:
 
     async def read(
         self, topic: str, *, since: int | None = None, follow: bool = False
-    ) -> AsyncIterator[Record]:
+    ) -> AsyncGenerator[Record, None]:
         """See `contract.Bus.read`. What was appended before the call is waited for, transactions
         under way too."""
         places = self._places(topic)
@@ -171,12 +172,10 @@ class KafkaBus:
         else:
             starts = await self._offsets(dict.fromkeys(places, OffsetSpec.EARLIEST))
         reading = kafka_reader.read(self._clients, topic, starts, None if follow else ends)
-        try:
+        async with aclosing(reading):
             async for record in reading:
                 if since is None or record.timestamp >= since:
                     yield record
-        finally:
-            await reading.aclose()  # type: ignore[attr-defined]
 
     async def find(self, position: Position) -> Record | None:
         """See `contract.Bus.find`."""

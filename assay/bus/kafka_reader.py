@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncGenerator, Mapping
 from typing import Any
 
 from kafka import KafkaConsumer, TopicPartition
@@ -23,7 +23,7 @@ async def read(
     topic: str,
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int] | None,
-) -> AsyncIterator[Record]:
+) -> AsyncGenerator[Record, None]:
     """Records from `starts` up to `ends`, or without end. They are named as of `topic`."""
     open_ends = dict(ends) if ends is not None else None
     if open_ends is not None:

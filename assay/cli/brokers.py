@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import AsyncGenerator, Iterator
+from contextlib import aclosing
 from typing import Any
 
 from assay import __version__
@@ -32,8 +33,9 @@ class Brokers(Local):
         bus = open_bus(self._config)
         await bus.start()
         try:
-            async for scored in Lookup(bus, open_store(self._config)).tail(app):
-                yield scored
+            async with aclosing(Lookup(bus, open_store(self._config)).tail(app)) as tail:
+                async for scored in tail:
+                    yield scored
         finally:
             await bus.stop()
 

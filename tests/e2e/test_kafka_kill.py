@@ -11,7 +11,7 @@ from pathlib import Path
 
 import httpx
 import pytest
-from kafka_broker import Broker, started
+from kafka_broker import Broker
 from kafka_fleet import Fleet, metrics_of, seed_of, url_of
 from kill_drill import Traffic, fates_on
 from prometheus_client.parser import text_string_to_metric_families
@@ -27,16 +27,6 @@ TRACES = int(os.environ.get("ASSAY_KAFKA_TRACES", "300"))
 RATE = float(os.environ.get("ASSAY_KAFKA_RATE", "12"))
 """Traces a second and collector."""
 KINDS = {"collect": 2, "assemble": 2, "score": 3, "export": 2}
-
-
-@pytest.fixture
-def own_broker(tmp_path: Path):
-    """A broker that the test may kill."""
-    folder = tmp_path / "broker"
-    folder.mkdir()
-    broker = started(folder)
-    yield broker
-    broker.stop()
 
 
 @pytest.mark.slow
