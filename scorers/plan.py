@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from assay.config import Config, MetricSettings
 
 Key = tuple[str, Subject, str]
+_OURS = ("prices", "data_dir")
+"""Options that come from elsewhere in the settings."""
 
 
 class Entry:
@@ -208,11 +210,13 @@ class Selection:
             if given:
                 self._fault(f"{key}.options", f"{scorer.metric.name} takes no options")
             return None
-        fields = [f.name for f in msgspec.structs.fields(scorer.options) if f.name != "prices"]
+        fields = [f.name for f in msgspec.structs.fields(scorer.options) if f.name not in _OURS]
         unknown = [name for name in given if name not in fields]
         for name in unknown:
             self._fault(f"{key}.options.{name}", f"unknown option; allowed: {', '.join(fields)}")
         values = {name: given[name] for name in given if name not in unknown}
+        if "data_dir" in scorer.options.__struct_fields__:
+            values["data_dir"] = str(self._config.data_dir)
         if "prices" in scorer.options.__struct_fields__:
             values["prices"] = {
                 model: price.model_dump() for model, price in self._config.prices.items()

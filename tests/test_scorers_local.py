@@ -8,7 +8,6 @@ from scorers.local.code_vulnerability import code_vulnerability
 from scorers.local.coherence import coherence
 from scorers.local.fluency import fluency
 from scorers.local.groundedness import groundedness
-from scorers.local.protected_material import ProtectedOptions, protected_material
 from scorers.local.refusal import refusal
 from scorers.local.relevance import relevance
 from scorers.local.retrieval import retrieval
@@ -256,14 +255,3 @@ def test_code_vulnerability():
     assert ask(code_vulnerability, bad).details == {"weaknesses": ["CWE-89 SQL injection"]}
     assert ask(code_vulnerability, good).value == 0.0
     assert ask(code_vulnerability, "Please restart the app.").outcome == "not_applicable"
-
-
-def test_protected_material(tmp_path):
-    """Only a long run of a registered text counts; without a text the metric is skipped."""
-    text = " ".join(f"word{n}" for n in range(100))
-    (tmp_path / "song.txt").write_text(text)
-    score = protected_material.bind(ProtectedOptions(corpora=[str(tmp_path / "song.txt")]))
-    found = score(turn("He sang: " + " ".join(text.split()[30:55]).upper() + "!"))
-    assert (found.value, found.details) == (1.0, {"source": "song.txt", "words": 25})
-    assert score(turn(" ".join(text.split()[30:45]))).value == 0.0
-    assert ask(protected_material, "any").outcome_reason == "corpora absent"

@@ -123,7 +123,7 @@ def test_all_faults_at_once():
             "similarity",
             {"nlp": {"threshold": 1}},
             "no_such_module:scorer",
-            {"protected_material": {"options": {"corpora": ["/no/such/file"]}}},
+            {"protected_material": {"options": {"min_words": 3}}},
         ],
         apps={"shop": {"metrics": ["nonsense"]}},
     )

@@ -16,6 +16,7 @@ from assay.cli import (
     alerts,
     backfill,
     compare,
+    corpus,
     dead_letter,
     evaluate,
     explain,
@@ -61,6 +62,7 @@ backfill.register(app)
 evaluate.register(app)
 compare.register(app)
 label.register(app)
+corpus.register(app)
 adversarial.register(app)
 
 Since = Annotated[str, typer.Option(help="How far back: 10m, 3h, 2d.")]

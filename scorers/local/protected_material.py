@@ -1,59 +1,65 @@
-"""Protected material: does the response repeat a long run of words from a registered text?
+"""Protected material: does the response repeat a long stretch of a registered text?
 
-Only against texts that the user registers (`options: {corpora: [FILE, ...]}`), read at start. The
-details name the file and the length of the run.
+Only against texts that the user registers with `assay corpus add`. A stretch counts in which single
+words may differ; its words, the document and the corpus are named in the details. Texts are
+compared by their words alone: case, punctuation and line breaks do not matter. A repetition in
+which no 12 words in a row are the same is not found.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 
 from assay.records import Turn
 from scorers.scorer import Function, Verdict, scored, scorer, skipped
-from scorers.text import words
+from scorers.text import prepared
 
-SHINGLE = 8
-"""Words that are looked up together."""
+if TYPE_CHECKING:
+    from scorers.corpora.registry import Lookup
+
+MAX_PASSAGE = 60
+"""Words of the passage that the details show."""
 
 
 class ProtectedOptions(msgspec.Struct, frozen=True, kw_only=True):
-    corpora: list[str] = []
-    """Text files."""
-    min_words: int = 20
-    """Words in a row that count as a repetition."""
+    min_words: Annotated[int, msgspec.Meta(ge=12)] = 20
+    """Words of a stretch that count as a repetition."""
+    data_dir: str = ""
+    """The data folder; the settings' own."""
 
 
-def _shingles(text: str) -> list[int]:
-    found = words(text)
-    return [hash(found[i : i + SHINGLE]) for i in range(len(found) - SHINGLE + 1)]
-
-
-def longest_run(response: list[int], corpus: frozenset[int]) -> int:
-    """Words of the longest run of the response whose shingles all stand in the corpus."""
-    best = run = 0
-    for shingle in response:
-        run = run + 1 if shingle in corpus else 0
-        best = max(best, run)
-    return best + SHINGLE - 1 if best else 0
-
-
-@scorer("protected_material", engine="local", version="1", options=ProtectedOptions)
+@scorer("protected_material", engine="local", version="2", options=ProtectedOptions)
 def protected_material(options: ProtectedOptions) -> Function:
-    corpora = {
-        Path(name).name: frozenset(_shingles(Path(name).read_text(encoding="utf-8")))
-        for name in options.corpora
-    }
+    folder = Path(options.data_dir or ".") / "corpora"
+    lookup: Lookup | None = None
 
     def score(turn: Turn) -> Verdict:
-        if not corpora:
+        nonlocal lookup
+        if lookup is None:
+            if not (folder / "corpora.json").exists():
+                return skipped("corpora absent")
+            # Only here: without a corpus there is nothing to load for.
+            from scorers.corpora.registry import Lookup
+
+            lookup = Lookup(folder)
+        if not lookup:
             return skipped("corpora absent")
-        response = _shingles(turn.response or "")
-        runs = {name: longest_run(response, corpus) for name, corpus in corpora.items()}
-        source = max(runs, key=lambda name: runs[name])
-        if runs[source] < options.min_words:
+        response = prepared(turn.response or "")
+        match = lookup.longest(response)
+        if match is None or match.repetition.words < options.min_words:
             return scored(0)
-        return scored(1, source=source, words=runs[source])
+        found = match.repetition
+        passage = response.words[found.start : min(found.end, found.start + MAX_PASSAGE)]
+        return scored(
+            1,
+            reason=f"{found.words} words of {found.document} ({match.corpus}) are repeated",
+            corpus=match.corpus,
+            source=found.document,
+            words=found.words,
+            passage=" ".join(passage),
+        )
 
     return score

@@ -1,0 +1,1 @@
+"""Texts that users register, and finding what repeats them."""
