@@ -43,10 +43,21 @@ _ABBREVIATION = re.compile(
 _NAME = re.compile(r"(?<!\w)[A-Z]\w*[a-zA-Z]\w*")
 _DIGITS = {
     word: str(number)
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
-    )
+    for number, word in [
+        *enumerate(
+            """
+            zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen
+            fifteen sixteen seventeen eighteen nineteen
+            """.split()  # noqa: SIM905 - shorter than a list literal
+        ),
+        *zip(
+            range(20, 100, 10),
+            "twenty thirty forty fifty sixty seventy eighty ninety".split(),  # noqa: SIM905
+            strict=True,
+        ),
+    ]
 }
+_COUNTED = re.compile(r"(\d+)(?:st|nd|rd|th|s)\Z")
 
 STOPWORDS = frozenset(
     """
@@ -88,11 +99,13 @@ def split_spaceless(token: str) -> list[str]:
 
 def stem(word: str) -> str:
     """An English word without its inflection; short words and others are given back as they are."""
+    if word[:1].isdigit() and (counted := _COUNTED.match(word)):
+        return counted[1]
     if len(word) < 4 or not word.isascii() or word[-1].isdigit():
         return word
     for ending in ("'s", "s'"):
         word = word.removesuffix(ending)
-    for ending, instead in _ENDINGS:
+    for ending, instead in _ENDINGS.get(word[-1:], ()):
         if word.endswith(ending):
             base = word[: len(word) - len(ending)] + instead
             if len(base) >= 3 and not _VOWELS.isdisjoint(base):
@@ -104,25 +117,25 @@ def stem(word: str) -> str:
 
 
 _VOWELS = frozenset("aeiouy")
-_ENDINGS = (
-    ("sses", "ss"),
-    ("xes", "x"),
-    ("ches", "ch"),
-    ("shes", "sh"),
-    ("ies", "y"),
-    ("ied", "y"),
-    ("ingly", ""),
-    ("edly", ""),
-    ("ing", ""),
-    ("ed", ""),
-    ("ers", "er"),
-    ("es", "e"),
-    ("ss", "ss"),
-    ("us", "us"),
-    ("is", "is"),
-    ("s", ""),
-    ("ly", ""),
-)
+# By last letter, the first that fits.
+_ENDINGS = {
+    "s": (
+        ("sses", "ss"),
+        ("xes", "x"),
+        ("ches", "ch"),
+        ("shes", "sh"),
+        ("ies", "y"),
+        ("ers", "er"),
+        ("es", "e"),
+        ("ss", "ss"),
+        ("us", "us"),
+        ("is", "is"),
+        ("s", ""),
+    ),
+    "d": (("ied", "y"), ("ed", "")),
+    "g": (("ing", ""),),
+    "y": (("ingly", ""), ("edly", ""), ("ly", "")),
+}
 
 
 def stems_of(words: Iterable[str]) -> tuple[str, ...]:
@@ -137,18 +150,20 @@ class Piece:
 
     def __init__(self, text: str) -> None:
         self.text = text
-        self.low = lowered(text)
-        self.words = tuple(words_in(self.low))
+        self.low = low = lowered(text)
+        plain = low.isalnum() and low.isascii()
+        self.words = (low,) if plain else tuple(words_in(low))
         self.stems = stems_of(self.words)
         """Of the words that carry meaning."""
-        self.ends = bool(_ENDS.search(text)) and not _ABBREVIATION.search(text)
+        self.ends = not plain and bool(_ENDS.search(text)) and not _ABBREVIATION.search(text)
         """A sentence ends with it."""
         self.breaks = text[-1] in ".!?:\"'“"
         """A capital after it says nothing."""
-        found = [match for match in _NAME.finditer(text) if match[0].lower() not in STOPWORDS]
-        self.names = tuple(stem(match[0].lower()) for match in found)
+        named = () if text == low else tuple(_NAME.finditer(text))
+        said = [low for match in named if (low := match[0].lower()) not in STOPWORDS]
+        self.names = tuple(map(stem, said))
         """The stems of the capitalised words."""
-        self.named_first = bool(found) and not found[0].start()
+        self.named_first = bool(said) and self.low.startswith(said[0])
         """The first of `names` begins the piece."""
 
 

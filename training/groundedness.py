@@ -12,8 +12,8 @@ from pathlib import Path
 import numpy as np
 
 from scorers.local import groundedness as engine
-from scorers.pieces import stem
-from scorers.text import content, sentences, words
+from scorers.local.support import Claims, support
+from scorers.text import prepared
 from training.fitting import Array, auroc, balanced, constrained_logistic, platt
 from training.sources import MEASURED_ONLY, Row, context, rows
 
@@ -31,6 +31,8 @@ HARD = ("qags_cnndm", "qags_xsum", "q2_wow", "wice_claim")
 SUMMARIES = "summeval"
 """Only trained on: expert consistency of summaries, full marks against the rest."""
 SIGNS = (1, 1, 1, 1, 1, 1, -1, -1, -1, -1)
+CLAIMLESS = (1.0,) * 6 + (0.0,) * 4
+"""The features of a response without a word that carries meaning."""
 PENALTY = 50.0
 SEEN_IN = 3
 """Contexts in which a stem must stand to get a rarity of its own."""
@@ -55,7 +57,7 @@ def write_rarity(sets: dict[str, list[Row]]) -> None:
     }
     seen: Counter[str] = Counter()
     for text in contexts:
-        seen.update({stem(word) for word in words(text)})
+        seen.update(prepared(text).content_set)
     total = len(contexts)
     lines = [f"{math.log(total / 2):.2f}"] + [
         f"{word} {math.log(total / (count + 1)):.2f}"
@@ -67,13 +69,16 @@ def write_rarity(sets: dict[str, list[Row]]) -> None:
 
 def measure(row: Row) -> tuple[float, ...]:
     """The features of a row; a response without a claim is measured whole."""
-    response = row["response"]
-    found = (
-        engine.claims(response)
-        or [each for each in sentences(response) if content(each)]
-        or [response]
-    )
-    return engine.features(engine.supports(found, [context(row)]))
+    response = prepared(row["response"])
+    spans = engine.claims(response) or [
+        (start, end)
+        for start, end in response.spans
+        if any(piece.stems for piece in response.pieces[start:end])
+    ]
+    if not spans:
+        return CLAIMLESS
+    claimed = Claims(response, spans, engine.weights())
+    return engine.features(support(claimed, [prepared(context(row))]))
 
 
 def fit(names: list[str], values: dict[str, Array], labels: dict[str, list[float]]):

@@ -1,69 +1,56 @@
-"""How far a sentence is carried by a text: the measurements that groundedness is made of.
+"""How far sentences are carried by documents: the measurements that groundedness is made of.
 
 Words that both have are weak evidence, because a wrong sentence often uses the right words. So what
 counts most is whether words that stand side by side in the sentence also stand near each other in
-the text, and in the same order.
+the documents, and in the same order.
+
+All sentences are measured together, on arrays: the stems of the sentences are numbered, and a
+document is the sequence of those numbers, -1 where another word stands.
 """
 
 from __future__ import annotations
 
-import re
-from bisect import bisect_left
-from collections import defaultdict
-from collections.abc import Iterable, Mapping, Sequence
-from itertools import chain, pairwise
+from collections.abc import Mapping, Sequence
+from itertools import chain, repeat
 from typing import NamedTuple
 
-from scorers.pieces import STOPWORDS, stem
-from scorers.text import content
+import numpy as np
+from numpy.typing import NDArray
 
-_OCCURRENCES = 12
-"""Places of one word that are looked at when its distance to another is taken."""
-_WINDOW = 30
-"""Content words beyond those of the sentence that a window over the text may hold."""
+from scorers.pieces import stem
+from scorers.text import Text
+
+Floats = NDArray[np.float64]
+Numbers = NDArray[np.intp]
+Span = tuple[int, int]
+
+MOST_STEMS = 1_000
+"""Stems of the sentences that are measured; of a longer response every n-th sentence is."""
+NEAR = 4
+"""Places at which two words still count as near each other."""
+BLOCK, BLOCKS = 6, 8
+"""Content words of a block, and blocks of a window."""
+CELLS = 1 << 18
+"""Blocks times stems that are looked at in one step."""
+
 _PREFIX = 5
 _RELATED = 0.6
 """What a word counts whose first letters alone stand in the text (consume, consumption)."""
 _CHAT_WEIGHT = 0.25
+_LEAST = 1e-6
+"""A weight below which nothing is divided by it."""
 
-_DIGITS = {
-    word: str(number)
-    for number, word in enumerate(
-        "zero one two three four five six seven eight nine ten eleven twelve".split()  # noqa: SIM905
-    )
-}
-_CHAT = frozenset(
+CHAT = frozenset(
     map(
         stem,
         """
         sure know think heard hear love like favorite wonder hope feel enjoy wow cool great nice
         interesting agree yes yeah hi hello really maybe ever believe guess probably actually
-        definitely also well lot thing good one
-        """.split(),  # noqa: SIM905 - as in scorers.text
+        definitely also well lot thing good
+        """.split(),  # noqa: SIM905 - a list literal would be a page long
     )
 )
 """Stems of small talk: they claim nothing that a document could hold."""
-# What must not stand before the capital is asked after it, so that the search can skip to capitals.
-_NAME = re.compile(r"[A-Z](?<![.!?:\"'“] .)(?<!^.)(?<!\w.)\w*[a-zA-Z]\w*")
-
-
-class Support(NamedTuple):
-    """What was measured of one sentence against a text."""
-
-    words: int
-    """Content words of the sentence."""
-    coverage: float
-    """Share of the sentence's content, weighted by rarity, that stands in the text; 0 to 1."""
-    weakest: float
-    """The least 1/distance of two neighbouring content words; 0 to 1."""
-    adjacent: float
-    """Share of neighbouring content words that are neighbours in the text; 0 to 1."""
-    window: float
-    """The most content, weighted by rarity, that one window of the text covers; 0 to 1."""
-    numbers: int
-    """Numbers that are not in the text."""
-    names: int
-    """Capitalised words within the sentence that are not in the text."""
 
 
 class Weights(dict[str, float]):
@@ -73,137 +60,155 @@ class Weights(dict[str, float]):
         """`rarity` gives the weight of a stem, `rarest` that of one which it does not know."""
         super().__init__(rarity)
         self._rarest = rarest
-        self.update({word: rarity.get(word, rarest) * _CHAT_WEIGHT for word in _CHAT})
+        self.update({word: rarity.get(word, rarest) * _CHAT_WEIGHT for word in CHAT})
 
     def __missing__(self, word: str) -> float:
         return self._rarest
 
 
-class Text:
-    """An index of the content words of some texts."""
+class Support(NamedTuple):
+    """What was measured, a number a sentence in each array."""
 
-    def __init__(self, texts: Iterable[str], weights: Weights) -> None:
-        self._weights = weights
-        self._places: dict[str, list[int]] = defaultdict(list)
-        """By word where it stands, in order."""
-        self._words: list[str] = []
-        """The word at each place; between texts more nothing than a window is wide."""
-        self._pairs: set[tuple[str, str]] = set()
-        """Words that stand side by side."""
-        places = self._places
-        for text in texts:
-            stems = _stems(text)
-            for place, word in enumerate(stems, len(self._words)):
-                places[word].append(place)
-            self._pairs.update(pairwise(stems))
-            self._words += stems
-            self._words += [""] * (2 * _WINDOW)
-        self._prefixes = frozenset(word[:_PREFIX] for word in places if len(word) >= _PREFIX)
+    words: Floats
+    """Content words."""
+    coverage: Floats
+    """Share of the content, weighted by rarity, that stands in the documents; 0 to 1."""
+    adjacent: Floats
+    """Share of neighbouring content words that are neighbours in a document; 0 to 1."""
+    weakest: Floats
+    """The least 1/distance of two neighbouring content words; 0 beyond `NEAR`, at most 1."""
+    window: Floats
+    """The most content, weighted by rarity, that one window of a document covers; 0 to 1."""
+    numbers: Floats
+    """Numbers that are in no document."""
+    names: Floats
+    """Capitalised words within the sentence that are in no document."""
 
-    def support(self, sentence: str) -> Support:
-        """What of `sentence` stands in the texts. A sentence without content counts as held."""
-        stems = _stems(sentence)
-        weights = list(map(self._weights.__getitem__, stems))
-        total = sum(weights)
-        places = self._places
-        held = 0.0
-        numbers = 0
-        for word, weight in zip(stems, weights, strict=True):
-            if word in places:
-                held += weight
-            elif word[0].isdigit():
-                numbers += 1
-            elif len(word) >= _PREFIX and word[:_PREFIX] in self._prefixes:
-                held += weight * _RELATED
-        coverage = held / total if total else 1.0
-        claims = [word for word in stems if word not in _CHAT]
-        return Support(
-            words=len(stems),
-            coverage=coverage,
-            adjacent=self._adjacent(stems, coverage),
-            weakest=self._weakest(claims, coverage),
-            window=self._window({word: self._weights[word] for word in claims}),
-            numbers=numbers,
-            names=self._unknown_names(sentence),
-        )
 
-    def _adjacent(self, stems: Sequence[str], otherwise: float) -> float:
-        pairs = len(stems) - 1
-        if pairs < 1:
-            return otherwise
-        return sum(map(self._pairs.__contains__, pairwise(stems))) / pairs
+class Claims:
+    """Sentences of a response whose support is asked."""
 
-    def _weakest(self, claims: list[str], otherwise: float) -> float:
-        if len(claims) < 2:
-            return otherwise
-        places = self._places
-        if not all(map(places.__contains__, claims)):
-            return 0.0
-        longest = 1
-        for first, second in pairwise(claims):
-            starts, ends = places[first], places[second]
-            if len(starts) > _OCCURRENCES or len(ends) > _OCCURRENCES:
-                starts, ends = starts[:_OCCURRENCES], ends[:_OCCURRENCES]
-            elif (first, second) in self._pairs:
+    def __init__(self, response: Text, spans: Sequence[Span], weights: Weights) -> None:
+        """The sentences at `spans`, at least one, none without content."""
+        own = [
+            list(chain.from_iterable([piece.stems for piece in response.pieces[start:end]]))
+            for start, end in spans
+        ]
+        step = -(-sum(map(len, own)) // MOST_STEMS)
+        own = [stems[:MOST_STEMS] for stems in own[::step]]
+        stems = list(chain.from_iterable(own))
+        self.response = response
+        self.spans = spans[::step]
+        """Of the sentences that are measured."""
+        self.numbers = {word: number for number, word in enumerate(dict.fromkeys(stems))}
+        """Of each different stem its number."""
+        self.distinct = list(self.numbers)
+        self.stems: Numbers = np.array(list(map(self.numbers.__getitem__, stems)), np.intp)
+        """The numbers of all stems in their order."""
+        self.counts: Numbers = np.array(list(map(len, own)), np.intp)
+        """Stems of each sentence."""
+        self.sentence: Numbers = np.repeat(np.arange(len(own)), self.counts)
+        """Of each stem its sentence."""
+        self.weights = np.array(list(map(weights.__getitem__, self.distinct)))[self.stems]
+        """Of each stem."""
+
+    def summed(self, values: Floats) -> Floats:
+        """The sum over each sentence of a value for each stem."""
+        return np.bincount(self.sentence, values, len(self.counts)).astype(float)
+
+
+def places(claims: Claims, document: Text) -> Numbers:
+    """Of each content word of the document its number, -1 for words of no sentence."""
+    content = document.content
+    numbers = map(claims.numbers.get, content, repeat(-1))
+    return np.fromiter(numbers, np.intp, len(content))
+
+
+def support(claims: Claims, documents: Sequence[Text]) -> Support:
+    """The support of each sentence by the documents together."""
+    apart = np.full(BLOCK * BLOCKS, -1, np.intp)
+    where = np.concatenate([part for text in documents for part in (places(claims, text), apart)])
+    held = _held(claims, where, documents)
+    numeric = np.array([word[0].isdigit() for word in claims.distinct])
+    unknown = (numeric & (held == 0.0)).astype(float)
+    total = claims.summed(claims.weights)
+    covered = claims.summed(claims.weights * held[claims.stems])
+    coverage = np.where(total < _LEAST, 1.0, covered / np.maximum(total, _LEAST))
+    adjacent, weakest = _neighbours(claims, where, coverage)
+    return Support(
+        words=claims.counts.astype(float),
+        coverage=coverage,
+        adjacent=adjacent,
+        weakest=weakest,
+        window=_window(claims, where),
+        numbers=claims.summed(unknown[claims.stems]),
+        names=_unknown_names(claims, documents),
+    )
+
+
+def _held(claims: Claims, where: Numbers, documents: Sequence[Text]) -> Floats:
+    """By number how far each stem stands in the documents, 0 to 1."""
+    held = np.zeros(len(claims.distinct))
+    held[where[where >= 0]] = 1.0
+    content = " ".join([" ", *chain.from_iterable([text.content for text in documents])])
+    for number in np.flatnonzero(held == 0.0):
+        word = claims.distinct[number]
+        if len(word) >= _PREFIX and not word[0].isdigit() and f" {word[:_PREFIX]}" in content:
+            held[number] = _RELATED
+    return held
+
+
+def _neighbours(claims: Claims, where: Numbers, otherwise: Floats) -> tuple[Floats, Floats]:
+    """`adjacent` and `weakest`; `otherwise` for a sentence of one word."""
+    count = len(claims.distinct)
+    nearness = np.zeros(count * count)
+    known = where >= 0
+    for distance in range(NEAR, 0, -1):
+        both = known[distance:] & known[:-distance]
+        nearness[where[:-distance][both] * count + where[distance:][both]] = 1 / distance
+    inside = claims.sentence[1:] == claims.sentence[:-1]
+    sentence = claims.sentence[1:][inside]
+    found = nearness[(claims.stems[:-1] * count + claims.stems[1:])[inside]]
+    pairs = claims.counts - 1
+    adjacent = np.bincount(sentence, found == 1.0, len(pairs)) / np.maximum(pairs, 1)
+    weakest = np.ones(len(pairs))
+    np.minimum.at(weakest, sentence, found)
+    return np.where(pairs, adjacent, otherwise), np.where(pairs, weakest, otherwise)
+
+
+def _window(claims: Claims, where: Numbers) -> Floats:
+    """`window`; windows begin at every block."""
+    count = len(claims.distinct)
+    share = np.zeros((count, len(claims.counts)), np.float32)
+    share[claims.stems, claims.sentence] = claims.weights
+    share /= np.maximum(share.sum(0), _LEAST)
+    hits = np.flatnonzero(where >= 0)
+    block, number = hits // BLOCK, where[hits]
+    blocks = len(where) // BLOCK
+    step = max(1, CELLS // count)
+    most = np.zeros(len(claims.counts), np.float32)
+    for start in range(0, blocks, step):
+        size = min(step, blocks - start)
+        here = slice(*np.searchsorted(block, (start, start + size + BLOCKS - 1)))
+        present = np.zeros((size + BLOCKS - 1, count), np.bool_)
+        present[block[here] - start, number[here]] = True
+        seen = present[:size].copy()
+        for further in range(1, BLOCKS):
+            seen |= present[further : size + further]
+        np.maximum(most, (seen.astype(np.float32) @ share).max(0), out=most)
+    return most.astype(float)
+
+
+def _unknown_names(claims: Claims, documents: Sequence[Text]) -> Floats:
+    known = [text.content_set for text in documents]
+    found = np.zeros(len(claims.spans))
+    pieces = claims.response.pieces
+    for number, (start, end) in enumerate(claims.spans):
+        for place in range(start, end):
+            names = pieces[place].names
+            if not names:
                 continue
-            longest = _distance(starts, ends, longest)
-        return 1 / longest
-
-    def _window(self, claims: dict[str, float]) -> float:
-        total = sum(claims.values())
-        if not total:
-            return 1.0
-        places, words = self._places, self._words
-        hits = sorted(chain.from_iterable(places[word] for word in claims if word in places))
-        width = _WINDOW + len(claims)
-        inside: dict[str, int] = dict.fromkeys(claims, 0)
-        covered = most = 0.0
-        first = 0
-        for place in hits:
-            word = words[place]
-            new = not inside[word]
-            if new:
-                covered += claims[word]
-            inside[word] += 1
-            while hits[first] < place - width:
-                left = words[hits[first]]
-                inside[left] -= 1
-                if not inside[left]:
-                    covered -= claims[left]
-                first += 1
-            if new and covered > most:
-                most = covered
-        return most / total
-
-    def _unknown_names(self, sentence: str) -> int:
-        names = (name.lower() for name in _NAME.findall(sentence))
-        return sum(name not in STOPWORDS and stem(name) not in self._places for name in names)
-
-
-def _stems(text: str) -> Sequence[str]:
-    """The content of `text`, numbers as digits."""
-    stems = content(text)
-    if _DIGITS.keys().isdisjoint(stems):
-        return stems
-    return [_DIGITS.get(word, word) for word in stems]
-
-
-def _distance(starts: list[int], ends: list[int], enough: int) -> int:
-    """The fewest steps from one of `starts` on to one of `ends`, but at least `enough`.
-
-    Backwards counts double and one step more, a word onto itself 3. Both are sorted.
-    """
-    nearest = 1 << 30
-    count = len(ends)
-    for start in starts:
-        at = bisect_left(ends, start)
-        if at:
-            nearest = min(nearest, 1 + 2 * (start - ends[at - 1]))
-        if at < count and ends[at] == start:
-            nearest = min(nearest, 3)
-            at += 1
-        if at < count:
-            nearest = min(nearest, ends[at] - start)
-        if nearest <= enough:
-            return enough
-    return nearest
+            if pieces[place].named_first and (place == start or pieces[place - 1].breaks):
+                names = names[1:]
+            found[number] += sum(not any(name in own for own in known) for name in names)
+    return found
