@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable
-from itertools import chain, compress, pairwise
+from itertools import accumulate, chain, compress, pairwise
 from typing import Any, Generic, TypeVar
 
 from scorers.pieces import PIECES, Piece, lowered, normal, stems_of
@@ -87,6 +87,11 @@ class Text:
         """The stems of the words that carry meaning, in order: no English function words."""
         found = tuple(chain.from_iterable([piece.stems for piece in self.pieces]))
         return found or stems_of(self.words)
+
+    @_Made
+    def before(self) -> list[int]:
+        """Of each piece how many stems of `content` stand before it; last, how many there are."""
+        return [0, *accumulate([len(piece.stems) for piece in self.pieces])]
 
     @_Made
     def content_set(self) -> frozenset[str]:

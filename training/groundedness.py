@@ -12,7 +12,7 @@ from pathlib import Path
 import numpy as np
 
 from scorers.local import groundedness as engine
-from scorers.local.support import Claims, support
+from scorers.local.support import Claims, Places, support
 from scorers.text import prepared
 from training.fitting import Array, auroc, balanced, constrained_logistic, platt
 from training.sources import MEASURED_ONLY, Row, context, rows
@@ -78,7 +78,7 @@ def measure(row: Row) -> tuple[float, ...]:
     if not spans:
         return CLAIMLESS
     claimed = Claims(response, spans, engine.weights())
-    return engine.features(support(claimed, [prepared(context(row))]))
+    return engine.features(support(Places(claimed, [prepared(context(row))])))
 
 
 def fit(names: list[str], values: dict[str, Array], labels: dict[str, list[float]]):

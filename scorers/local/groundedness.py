@@ -20,13 +20,13 @@ from assay.records import Turn
 from scorers.language import reads
 from scorers.local.refusal import refusing
 from scorers.local.support import (
+    APART,
     Claims,
     Floats,
-    Numbers,
+    Places,
     Span,
     Support,
     Weights,
-    places,
     support,
 )
 from scorers.local.weights import logistic, read
@@ -54,7 +54,8 @@ def groundedness(turn: Turn) -> Verdict:
         return skipped("response without a claim")
     model = logistic("groundedness")
     claimed = Claims(response, spans, weights())
-    measured = support(claimed, documents)
+    places = Places(claimed, documents)
+    measured = support(places)
     repeated = repeats(claimed, measured, documents)
     if all(repeated):
         return scored(5, confidence=REPEATED)
@@ -62,7 +63,7 @@ def groundedness(turn: Turn) -> Verdict:
     confidence = round(max(probability, 1 - probability), 4)
     if probability >= 0.5:
         return scored(1 + 4 * probability, confidence=confidence)
-    odds = model.bias + each(measured) @ np.array(model.weights)
+    odds = model.bias + np.array(model.weights) @ each(measured)
     likely = model.scale * odds + model.shift >= 0.0
     unsupported = [
         number for number, known in enumerate(repeated) if not known and not likely[number]
@@ -75,17 +76,17 @@ def groundedness(turn: Turn) -> Verdict:
         confidence=confidence,
         reason=f"{len(unsupported)} of {len(repeated)} sentences are not supported by the context",
         unsupported=[response.sentence(*claimed.spans[n])[:MAX_SENTENCE] for n in named],
-        passages=nearest(claimed, named, documents),
+        passages=nearest(places, named),
     )
 
 
 def claims(response: Text) -> list[Span]:
     """The sentences that claim something: not refusals, questions or lone words."""
-    pieces = response.pieces
+    pieces, before = response.pieces, response.before
     return [
         (start, end)
         for start, end in response.spans
-        if sum([len(piece.stems) for piece in pieces[start:end]]) >= 2
+        if before[end] - before[start] >= 2
         and not pieces[end - 1].text.endswith("?")
         and not _declines(response, start, end)
     ]
@@ -133,25 +134,27 @@ def features(measured: Support) -> tuple[float, ...]:
 
     Means are over the sentences, `by_words` over the sentences weighted by their content words.
     """
+    count = len(measured.words)
     by_words = measured.words / measured.words.sum()
+    coverage, numbers = measured.coverage.tolist(), measured.numbers.tolist()
     return (
-        float(measured.coverage.mean()),
-        float(measured.coverage.max()),
+        sum(coverage) / count,
+        max(coverage),
         float(measured.coverage @ by_words),
-        float(measured.adjacent.mean()),
-        float(measured.weakest.max()),
+        sum(measured.adjacent.tolist()) / count,
+        max(measured.weakest.tolist()),
         float(measured.window @ by_words),
-        float(measured.numbers.mean()),
+        sum(numbers) / count,
         float(measured.numbers @ by_words),
-        float(measured.numbers.max()),
-        float(measured.names.sum()),
+        max(numbers),
+        sum(measured.names.tolist()),
     )
 
 
 def each(measured: Support) -> Floats:
-    """`features` of every sentence by itself, a row a sentence."""
+    """`features` of every sentence by itself, a column a sentence."""
     coverage, numbers = measured.coverage, measured.numbers
-    return np.column_stack(
+    return np.array(
         (
             coverage,
             coverage,
@@ -181,39 +184,37 @@ FEATURES = (
 )
 
 
-def nearest(claimed: Claims, asked: Sequence[int], documents: Sequence[Text]) -> list[str]:
+def nearest(places: Places, asked: Sequence[int]) -> list[str]:
     """For each of the sentences `asked` the passage that shares most of its content.
 
     A passage is a sentence of a document; empty where none shares anything.
     """
-    wanted = np.zeros((len(claimed.distinct), len(claimed.counts)), np.float32)
-    wanted[claimed.stems, claimed.sentence] = 1.0
-    wanted = wanted[:, list(asked)]
+    claims = places.claims
+    wanted = np.zeros((places.count, len(claims.counts)), np.float32)
+    wanted[claims.stems, claims.sentence] = 1.0
+    wanted = wanted[:, asked]
+    passages = [(text, span) for text in places.documents for span in (*text.spans, _NONE)]
+    sizes = list(chain.from_iterable(text.of(_sizes) for text in places.documents))
+    passage = np.repeat(np.arange(len(sizes)), sizes)[places.hits]
+    held = np.zeros((len(sizes), places.count), np.bool_)
+    held[passage, places.found] = True
     useful = wanted.any(1)
-    wanted = wanted[useful]
-    column = np.append(np.where(useful, useful.cumsum() - 1, -1), -1)
-    most = [(0.0, "")] * len(asked)
-    for text in documents:
-        if not text.spans:
-            continue
-        held = np.zeros((len(text.spans), len(wanted)), np.bool_)
-        where = column[places(claimed, text)]
-        hits = np.flatnonzero(where >= 0)
-        held[text.of(_passage)[hits], where[hits]] = True
-        shared = held.astype(np.float32) @ wanted
-        for place, best in enumerate(shared.argmax(0)):
-            if shared[best, place] > most[place][0]:
-                passage = text.sentence(*text.spans[best])[:MAX_SENTENCE]
-                most[place] = float(shared[best, place]), passage
-    return [passage for _, passage in most]
-
-
-def _passage(text: Text) -> Numbers:
-    """Of each content word the number of its sentence."""
-    counts = [
-        sum([len(piece.stems) for piece in text.pieces[start:end]]) for start, end in text.spans
+    shared = held[:, useful].astype(np.float32) @ wanted[useful]
+    best = [passages[number] for number in shared.argmax(0).tolist()]
+    return [
+        text.sentence(*span)[:MAX_SENTENCE] if most else ""
+        for (text, span), most in zip(best, shared.max(0).tolist(), strict=True)
     ]
-    return np.repeat(np.arange(len(counts)), counts)
+
+
+_NONE = (0, 0)
+
+
+def _sizes(text: Text) -> list[int]:
+    """The content words of each sentence; last, of the gap after the text."""
+    before = text.before
+    own = [before[end] - before[start] for start, end in text.spans]
+    return [*own, len(text.content) - sum(own) + APART]
 
 
 @cache

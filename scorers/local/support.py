@@ -4,8 +4,8 @@ Words that both have are weak evidence, because a wrong sentence often uses the 
 counts most is whether words that stand side by side in the sentence also stand near each other in
 the documents, and in the same order.
 
-All sentences are measured together, on arrays: the stems of the sentences are numbered, and a
-document is the sequence of those numbers, -1 where another word stands.
+All sentences are measured together, on arrays: the stems of the sentences are numbered, and the
+documents are the sequence of those numbers.
 """
 
 from __future__ import annotations
@@ -29,7 +29,9 @@ MOST_STEMS = 1_000
 NEAR = 4
 """Places at which two words still count as near each other."""
 BLOCK, BLOCKS = 6, 8
-"""Content words of a block, and blocks of a window."""
+"""Content words of a block, and blocks of a window: a power of two."""
+APART = BLOCK * BLOCKS
+"""Places between two documents, so that no window holds words of both."""
 CELLS = 1 << 18
 """Blocks times stems that are looked at in one step."""
 
@@ -90,10 +92,8 @@ class Claims:
 
     def __init__(self, response: Text, spans: Sequence[Span], weights: Weights) -> None:
         """The sentences at `spans`, at least one, none without content."""
-        own = [
-            list(chain.from_iterable([piece.stems for piece in response.pieces[start:end]]))
-            for start, end in spans
-        ]
+        content, before = response.content, response.before
+        own = [content[before[start] : before[end]] for start, end in spans]
         step = -(-sum(map(len, own)) // MOST_STEMS)
         own = [stems[:MOST_STEMS] for stems in own[::step]]
         stems = list(chain.from_iterable(own))
@@ -117,58 +117,77 @@ class Claims:
         return np.bincount(self.sentence, values, len(self.counts)).astype(float)
 
 
-def places(claims: Claims, document: Text) -> Numbers:
-    """Of each content word of the document its number, -1 for words of no sentence."""
-    content = document.content
-    numbers = map(claims.numbers.get, content, repeat(-1))
-    return np.fromiter(numbers, np.intp, len(content))
+class Places:
+    """Where the stems of some claims stand in documents."""
+
+    def __init__(self, claims: Claims, documents: Sequence[Text]) -> None:
+        self.claims = claims
+        self.documents = documents
+        self.count = len(claims.distinct)
+        """The number that stands for the words of no sentence."""
+        number = chain(
+            *(
+                chain(map(claims.numbers.get, text.content, repeat(self.count)), apart)
+                for text, apart in zip(documents, repeat([self.count] * APART))
+            )
+        )
+        size = sum(len(text.content) + APART for text in documents)
+        self.numbers: Numbers = np.fromiter(number, np.intp, size)
+        """Of each content word its number in `claims`; between documents a window of no words."""
+        self.hits: Numbers = np.flatnonzero(self.numbers < self.count)
+        """The places of words of the sentences."""
+        self.found = self.numbers[self.hits]
+        """Their numbers."""
 
 
-def support(claims: Claims, documents: Sequence[Text]) -> Support:
+def support(places: Places) -> Support:
     """The support of each sentence by the documents together."""
-    apart = np.full(BLOCK * BLOCKS, -1, np.intp)
-    where = np.concatenate([part for text in documents for part in (places(claims, text), apart)])
-    held = _held(claims, where, documents)
+    claims = places.claims
+    held = _held(places)
     numeric = np.array([word[0].isdigit() for word in claims.distinct])
     unknown = (numeric & (held == 0.0)).astype(float)
     total = claims.summed(claims.weights)
     covered = claims.summed(claims.weights * held[claims.stems])
     coverage = np.where(total < _LEAST, 1.0, covered / np.maximum(total, _LEAST))
-    adjacent, weakest = _neighbours(claims, where, coverage)
+    adjacent, weakest = _neighbours(places, coverage)
     return Support(
         words=claims.counts.astype(float),
         coverage=coverage,
         adjacent=adjacent,
         weakest=weakest,
-        window=_window(claims, where),
+        window=_window(places),
         numbers=claims.summed(unknown[claims.stems]),
-        names=_unknown_names(claims, documents),
+        names=_unknown_names(claims, places.documents),
     )
 
 
-def _held(claims: Claims, where: Numbers, documents: Sequence[Text]) -> Floats:
+def _held(places: Places) -> Floats:
     """By number how far each stem stands in the documents, 0 to 1."""
-    held = np.zeros(len(claims.distinct))
-    held[where[where >= 0]] = 1.0
-    content = " ".join([" ", *chain.from_iterable([text.content for text in documents])])
-    for number in np.flatnonzero(held == 0.0):
-        word = claims.distinct[number]
-        if len(word) >= _PREFIX and not word[0].isdigit() and f" {word[:_PREFIX]}" in content:
+    held = np.zeros(places.count)
+    held[places.found] = 1.0
+    absent = np.flatnonzero(held == 0.0).tolist()
+    if not absent:
+        return held
+    prefixes = {word[:_PREFIX] for text in places.documents for word in text.content_set}
+    for number in absent:
+        word = places.claims.distinct[number]
+        if len(word) >= _PREFIX and word[:_PREFIX] in prefixes and not word[0].isdigit():
             held[number] = _RELATED
     return held
 
 
-def _neighbours(claims: Claims, where: Numbers, otherwise: Floats) -> tuple[Floats, Floats]:
+def _neighbours(places: Places, otherwise: Floats) -> tuple[Floats, Floats]:
     """`adjacent` and `weakest`; `otherwise` for a sentence of one word."""
-    count = len(claims.distinct)
-    nearness = np.zeros(count * count)
-    known = where >= 0
+    claims, numbers = places.claims, places.numbers
+    # One more, so that pairs with a word of no sentence have cells of their own.
+    side = places.count + 1
+    first = numbers * side
+    nearness = np.zeros(side * side)
     for distance in range(NEAR, 0, -1):
-        both = known[distance:] & known[:-distance]
-        nearness[where[:-distance][both] * count + where[distance:][both]] = 1 / distance
+        nearness[first[:-distance] + numbers[distance:]] = 1 / distance
     inside = claims.sentence[1:] == claims.sentence[:-1]
     sentence = claims.sentence[1:][inside]
-    found = nearness[(claims.stems[:-1] * count + claims.stems[1:])[inside]]
+    found = nearness[(claims.stems[:-1] * side + claims.stems[1:])[inside]]
     pairs = claims.counts - 1
     adjacent = np.bincount(sentence, found == 1.0, len(pairs)) / np.maximum(pairs, 1)
     weakest = np.ones(len(pairs))
@@ -176,25 +195,25 @@ def _neighbours(claims: Claims, where: Numbers, otherwise: Floats) -> tuple[Floa
     return np.where(pairs, adjacent, otherwise), np.where(pairs, weakest, otherwise)
 
 
-def _window(claims: Claims, where: Numbers) -> Floats:
+def _window(places: Places) -> Floats:
     """`window`; windows begin at every block."""
-    count = len(claims.distinct)
+    claims, count = places.claims, places.count
     share = np.zeros((count, len(claims.counts)), np.float32)
     share[claims.stems, claims.sentence] = claims.weights
     share /= np.maximum(share.sum(0), _LEAST)
-    hits = np.flatnonzero(where >= 0)
-    block, number = hits // BLOCK, where[hits]
-    blocks = len(where) // BLOCK
+    block = places.hits // BLOCK
+    blocks = len(places.numbers) // BLOCK
     step = max(1, CELLS // count)
     most = np.zeros(len(claims.counts), np.float32)
     for start in range(0, blocks, step):
-        size = min(step, blocks - start)
-        here = slice(*np.searchsorted(block, (start, start + size + BLOCKS - 1)))
-        present = np.zeros((size + BLOCKS - 1, count), np.bool_)
-        present[block[here] - start, number[here]] = True
-        seen = present[:size].copy()
-        for further in range(1, BLOCKS):
-            seen |= present[further : size + further]
+        size = min(step, blocks - start) + BLOCKS - 1
+        here = slice(*np.searchsorted(block, (start, start + size)))
+        seen = np.zeros((size, count), np.bool_)
+        seen[block[here] - start, places.found[here]] = True
+        width = 1
+        while width < BLOCKS:
+            seen = seen[:-width] | seen[width:]
+            width *= 2
         np.maximum(most, (seen.astype(np.float32) @ share).max(0), out=most)
     return most.astype(float)
 
