@@ -295,6 +295,14 @@ def metrics_show(
     show_metric(name, as_json)
 
 
+@metrics.command("report")
+def metrics_report() -> None:
+    """Print what the local engines reached on labelled data, as Markdown."""
+    from assay.cli.metrics import print_report
+
+    print_report()
+
+
 @config_app.command("check")
 def config_check(config: ConfigFile = None) -> None:
     """Check the settings; every fault with its key and what is allowed."""

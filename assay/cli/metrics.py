@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+from importlib.resources import files
 from typing import Any
 
 import msgspec
@@ -64,6 +66,11 @@ def show_metric(name: str, as_json: bool) -> None:
     for title, text in facts.items():
         if text:
             out.print(Text(f"{title:>12}  ", "dim") + Text(text))
+
+
+def print_report() -> None:
+    """What the local engines reached when the release was made: the page docs/quality.md."""
+    sys.stdout.write(files("scorers").joinpath("data", "quality.md").read_text(encoding="utf-8"))
 
 
 def scale(metric: Metric) -> str:
