@@ -11,6 +11,7 @@ import signal
 import socket
 import subprocess
 import time
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 VERSION = "4.1.0"
@@ -93,28 +94,43 @@ class Broker:
 
     name = f"Apache Kafka {VERSION} (KRaft), one node"
 
-    def __init__(self, folder: Path, *, heap: str = "512m") -> None:
+    def __init__(
+        self,
+        folder: Path,
+        *,
+        listeners: Mapping[str, int] | None = None,
+        settings: Mapping[str, str] | None = None,
+        format_options: Sequence[str] = (),
+    ) -> None:
+        """`listeners` are further ones by their protocol; `settings` the server's own besides."""
         self.folder = folder
         self.port = free_port()
         self.bootstrap = f"127.0.0.1:{self.port}"
-        self._heap = heap
         self._controller = free_port()
+        self._listeners = {"PLAINTEXT": self.port, **(listeners or {})}
+        self._settings = settings or {}
         self._process: subprocess.Popen[bytes] | None = None
         self._classpath = f"{jars()}/*"
         self._properties = folder / "server.properties"
         (folder / "log4j2.yaml").write_text(_LOG4J)
         self._write_properties()
-        self._run("kafka.tools.StorageTool", "format", "-t", "QXNzYXlUZXN0Q2x1c3Rlcg", "-c")
+        self._run("kafka.tools.StorageTool", "format", "-t", "QXNzYXlUZXN0Q2x1c3Rlcg",
+                  *format_options, "-c")  # fmt: skip
 
     def _write_properties(self) -> None:
+        addresses = {name: f"{name}://127.0.0.1:{port}" for name, port in self._listeners.items()}
         settings = {
             "process.roles": "broker,controller",
             "node.id": "1",
             "controller.quorum.voters": f"1@127.0.0.1:{self._controller}",
-            "listeners": (
-                f"PLAINTEXT://127.0.0.1:{self.port},CONTROLLER://127.0.0.1:{self._controller}"
+            "listeners": ",".join(
+                [*addresses.values(), f"CONTROLLER://127.0.0.1:{self._controller}"]
             ),
-            "advertised.listeners": f"PLAINTEXT://127.0.0.1:{self.port}",
+            "advertised.listeners": ",".join(addresses.values()),
+            "inter.broker.listener.name": "PLAINTEXT",
+            "listener.security.protocol.map": ",".join(
+                ["CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in addresses)]
+            ),
             "controller.listener.names": "CONTROLLER",
             "log.dirs": self.folder / "data",
             "num.partitions": "1",
@@ -130,13 +146,14 @@ class Broker:
             "group.min.session.timeout.ms": "1000",
             "log.cleaner.dedupe.buffer.size": "8000000",
             "log.segment.bytes": "64000000",
+            **self._settings,
         }
         self._properties.write_text("".join(f"{k}={v}\n" for k, v in settings.items()))
 
     def _command(self, main: str, *args: str) -> list[str]:
         return [
             "java",
-            f"-Xmx{self._heap}",
+            "-Xmx512m",
             "-XX:+UseSerialGC",
             "-XX:TieredStopAtLevel=1",
             f"-Dlog4j2.configurationFile={self.folder / 'log4j2.yaml'}",

@@ -29,6 +29,6 @@ async def test_a_wrong_address_fails_at_start_and_names_the_setting(refused, mon
     """A bus that reaches no broker says so, and leaves nothing running."""
     monkeypatch.setattr("assay.bus.kafka_options.BOOTSTRAP", 0.5)
     bus = KafkaBus(Kafka(bootstrap=f"127.0.0.1:{free_port()}"), TOPICS)
-    with pytest.raises(Permanent, match=r"bus\.kafka\.bootstrap: no broker answers at"):
+    with pytest.raises(Permanent, match=r"bus\.kafka\.bootstrap: at 127\.0\.0\.1"):
         await bus.start()
     await bus.stop()

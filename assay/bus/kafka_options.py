@@ -24,6 +24,8 @@ RETRY_AFTER = 2.0
 """Seconds that senders are told to wait while the brokers are away."""
 BOOTSTRAP = 10.0
 """Seconds within which a broker must answer at start."""
+LOGIN_MS = 10_000
+"""Within which it must say why it does not let us in."""
 TOKEN_MARGIN = 60.0
 """Seconds before its end at which a token is replaced."""
 
@@ -154,6 +156,47 @@ def build(client: Callable[..., T], options: Mapping[str, Any]) -> T:
         raise
 
 
+def refusal(options: Mapping[str, Any]) -> str | None:
+    """Why no client of `options` can connect, after the setting that it is about; none when one
+    can. The clients try again and again, and in the end tell nothing of the cause. Blocking."""
+    network = KafkaNetClient(**{**KafkaAdminClient.DEFAULT_CONFIG, **options})
+    manager = network._manager
+    found = None
+    try:
+        for broker in manager.cluster.bootstrap_brokers():
+            where = f"{broker.host}:{broker.port}"
+            try:
+                manager.run(_connect, manager, broker.node_id)
+            except _DENIED as error:
+                return f"bus.kafka.sasl: the login was refused by {where}: {error}"
+            except (errors.KafkaError, OSError) as error:
+                found = f"{_setting_of(error, options)} {where}: {error}"
+            else:
+                return None
+    finally:
+        network.close()
+    return found
+
+
+def _setting_of(error: Exception, options: Mapping[str, Any]) -> str:
+    """What a connection failed on. A file that is missing raises an error of the system's, and a
+    broker that refuses a login may end the connection before its answer is read."""
+    if isinstance(error, OSError) or "Handshake failed" in str(error):
+        return "bus.kafka.tls: with"
+    if options.get("sasl_mechanism") and "disconnected" in str(error):
+        return "bus.kafka.sasl: the login was refused by"
+    return "bus.kafka.bootstrap: at"
+
+
+async def _connect(manager: Any, node: str) -> None:
+    await manager.get_connection(
+        node,
+        timeout_ms=LOGIN_MS,
+        pop_on_close=False,
+        refresh_metadata_on_err=False,
+    )
+
+
 def discard(producer: Any) -> None:
     """Close a producer that is of no more use, whatever it still holds."""
     with suppress(errors.KafkaError, OSError, RuntimeError):
@@ -200,12 +243,15 @@ class Tokens(AbstractTokenProvider):  # type: ignore[misc]
         self._until = 0.0
 
     def token(self) -> str:
-        if self._sasl.token_file is not None:
-            return self._sasl.token_file.read_text().strip()
-        with self._lock:
-            if time.monotonic() >= self._until:
-                self._ask()
-            return self._token
+        try:
+            if self._sasl.token_file is not None:
+                return self._sasl.token_file.read_text().strip()
+            with self._lock:
+                if time.monotonic() >= self._until:
+                    self._ask()
+                return self._token
+        except (OSError, ValueError, KeyError) as error:
+            raise errors.SaslAuthenticationFailedError(f"no token: {error}") from error
 
     def _ask(self) -> None:
         sasl = self._sasl

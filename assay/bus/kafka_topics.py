@@ -10,7 +10,7 @@ from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
 
 from assay.bus.contract import Topic
-from assay.bus.kafka_options import Clients, build, mapped, ours
+from assay.bus.kafka_options import Clients, build, mapped, ours, refusal
 from assay.errors import Permanent
 
 OVERHEAD = 2**17
@@ -29,13 +29,14 @@ class Topics:
         self._admin: Any = None
 
     def open(self) -> None:
-        """Connect. Raises `Permanent` when no broker answers."""
-        bootstrap = self._clients.config.bootstrap
+        """Connect. Raises `Permanent` when no broker answers or lets us in."""
+        options = self._clients.admin()
         try:
-            self._admin = build(KafkaAdminClient, self._clients.admin())
+            self._admin = build(KafkaAdminClient, options)
         except (kafka_errors.KafkaError, OSError, ValueError, TypeError, RuntimeError) as error:
+            bootstrap = self._clients.config.bootstrap
             mine = ours(error, f"bus.kafka.bootstrap: no broker answers at {bootstrap}")
-            raise Permanent(str(mine)) from error
+            raise Permanent(refusal(options) or str(mine)) from error
 
     def close(self) -> None:
         """Safe twice and without `open`."""
