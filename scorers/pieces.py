@@ -146,7 +146,17 @@ def stems_of(words: Iterable[str]) -> tuple[str, ...]:
 class Piece:
     """What is known of one piece, however often it occurs."""
 
-    __slots__ = ("breaks", "ends", "low", "named_first", "names", "stems", "text", "words")
+    __slots__ = (
+        "breaks",
+        "count",
+        "ends",
+        "low",
+        "named_first",
+        "names",
+        "stems",
+        "text",
+        "words",
+    )
 
     def __init__(self, text: str) -> None:
         self.text = text
@@ -155,6 +165,7 @@ class Piece:
         self.words = (low,) if plain else tuple(words_in(low))
         self.stems = stems_of(self.words)
         """Of the words that carry meaning."""
+        self.count = len(self.stems)
         self.ends = not plain and bool(_ENDS.search(text)) and not _ABBREVIATION.search(text)
         """A sentence ends with it."""
         self.breaks = text[-1] in ".!?:\"'“"

@@ -91,7 +91,7 @@ class Text:
     @_Made
     def before(self) -> list[int]:
         """Of each piece how many stems of `content` stand before it; last, how many there are."""
-        return [0, *accumulate([len(piece.stems) for piece in self.pieces])]
+        return [0, *accumulate([piece.count for piece in self.pieces])]
 
     @_Made
     def content_set(self) -> frozenset[str]:
@@ -112,6 +112,10 @@ class Text:
     def sentences(self) -> tuple[str, ...]:
         """The sentences and lines, each with single blanks, none empty."""
         return tuple([self.sentence(*span) for span in self.spans])
+
+    def words_of(self, start: int, end: int) -> tuple[str, ...]:
+        """The words of the pieces from `start` to before `end`."""
+        return tuple(chain.from_iterable([piece.words for piece in self.pieces[start:end]]))
 
     def sentence(self, start: int, end: int) -> str:
         """The pieces from `start` to before `end`, with single blanks."""

@@ -7,12 +7,14 @@ from __future__ import annotations
 
 import re
 from itertools import pairwise
+from operator import eq
 
 from assay.records import Turn
-from scorers.local.patterns import reads
+from scorers.kept import Kept
+from scorers.language import reads
 from scorers.pieces import STOPWORDS
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import sentences, word_set, words
+from scorers.text import prepared
 
 _MAY_DOUBLE = frozenset({"that", "had", "very", "so", "no", "bye", "ha", "really", "well", "now"})
 _ODD = re.compile(r"[b-df-hj-np-tv-xz]{5,}|(.)\1{3,}")
@@ -27,33 +29,40 @@ _DISAGREEING = frozenset(
 )
 _ARTICLE_FAULT = {"a": frozenset("aeio"), "an": frozenset("bcdfgjklmnpqrstvwz")}
 _EXPECTED_FUNCTION_WORDS = 0.2
+_IS_ODD = Kept(lambda word: word.isalpha() and _ODD.search(word) is not None)
 
 
-@scorer("fluency", engine="local", version="1")
+@scorer("fluency", engine="local", version="2")
 def fluency(turn: Turn) -> Verdict:
     response = turn.response or ""
     if not reads(response):
         return skipped("language")
-    found = words(response)
-    parts = sentences(response)
+    text = prepared(response)
+    found = text.words
     if not found:
         return scored(1)
-    count, lines = len(found), len(parts)
-    pairs = list(pairwise(found))
-    doubled = sum(a == b and a.isalpha() and a not in _MAY_DOUBLE for a, b in pairs)
-    disagreeing = sum(pair in _DISAGREEING for pair in pairs) + sum(
-        b[0] in _ARTICLE_FAULT[a] and len(b) > 1 for a, b in pairs if a in _ARTICLE_FAULT
+    count, lines = len(found), len(text.spans)
+    doubled = 0
+    if any(map(eq, found, found[1:])):
+        doubled = sum(a == b and a.isalpha() and a not in _MAY_DOUBLE for a, b in pairwise(found))
+    disagreeing = sum(map(_DISAGREEING.__contains__, pairwise(found))) + sum(
+        [
+            b[0] in _ARTICLE_FAULT[a] and len(b) > 1
+            for a, b in pairwise(found)
+            if a in _ARTICLE_FAULT
+        ]
     )
-    letters = [word for word in word_set(response) if word.isalpha()]
+    letters = sum(map(str.isalpha, text.word_set))
+    lower = sum(text.pieces[start].text[0].islower() for start, _ in text.spans)
     faults = {
         "doubled": doubled / count * 8,
-        "odd words": sum(map(bool, map(_ODD.search, letters))) / max(1, len(letters)) * 3,
+        "odd words": sum(map(_IS_ODD.__getitem__, text.word_set)) / max(1, letters) * 3,
         "agreement": disagreeing / lines * 0.6,
-        "capitals": sum(part[0].islower() for part in parts) / lines * 0.25,
+        "capitals": lower / lines * 0.25,
         "long sentences": max(0.0, count / lines - 40) / 100,
     }
     if count >= 8:
-        share = sum(word in STOPWORDS for word in found) / count
+        share = sum(map(STOPWORDS.__contains__, found)) / count
         faults["function words"] = max(0.0, _EXPECTED_FUNCTION_WORDS - share) * 2
     named = {name: round(min(weight, 1.0), 3) for name, weight in faults.items() if weight > 0.01}
     value = 5 - 4 * min(1.0, 0.1 + sum(faults.values()))

@@ -93,7 +93,7 @@ def claims(response: Text) -> list[Span]:
 
 
 def _declines(response: Text, start: int, end: int) -> bool:
-    words = chain.from_iterable([piece.words for piece in response.pieces[start:end]])
+    words = response.words_of(start, end)
     return not _DECLINING.isdisjoint(words) and refusing(response.sentence(start, end))
 
 
@@ -115,18 +115,14 @@ def repeats(claimed: Claims, measured: Support, documents: Sequence[Text]) -> li
         return [False] * len(likely)
     held = frozenset().union(*(text.of(_sentences) for text in documents))
     return [
-        bool(maybe) and _words(claimed.response, span) in held
+        bool(maybe) and claimed.response.words_of(*span) in held
         for maybe, span in zip(likely, claimed.spans, strict=True)
     ]
 
 
 def _sentences(text: Text) -> frozenset[tuple[str, ...]]:
     """The words of each sentence."""
-    return frozenset(_words(text, span) for span in text.spans)
-
-
-def _words(text: Text, span: Span) -> tuple[str, ...]:
-    return tuple(chain.from_iterable([piece.words for piece in text.pieces[slice(*span)]]))
+    return frozenset(text.words_of(*span) for span in text.spans)
 
 
 def features(measured: Support) -> tuple[float, ...]:

@@ -190,9 +190,12 @@ def _neighbours(places: Places, otherwise: Floats) -> tuple[Floats, Floats]:
     found = nearness[(claims.stems[:-1] * side + claims.stems[1:])[inside]]
     pairs = claims.counts - 1
     adjacent = np.bincount(sentence, found == 1.0, len(pairs)) / np.maximum(pairs, 1)
-    weakest = np.ones(len(pairs))
-    np.minimum.at(weakest, sentence, found)
-    return np.where(pairs, adjacent, otherwise), np.where(pairs, weakest, otherwise)
+    several = pairs > 0
+    weakest = otherwise.copy()
+    if several.any():
+        starts = (pairs.cumsum() - pairs)[several]
+        weakest[several] = np.minimum.reduceat(found, starts)
+    return np.where(several, adjacent, otherwise), weakest
 
 
 def _window(places: Places) -> Floats:
