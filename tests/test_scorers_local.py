@@ -255,3 +255,8 @@ def test_code_vulnerability():
     assert ask(code_vulnerability, bad).details == {"weaknesses": ["CWE-89 SQL injection"]}
     assert ask(code_vulnerability, good).value == 0.0
     assert ask(code_vulnerability, "Please restart the app.").outcome == "not_applicable"
+
+
+def test_coherence_of_a_loop_without_stops():
+    """A text that goes in circles is incoherent even where no sentence ends."""
+    assert ask(coherence, "please wait for the agent and " * 12).value < 3

@@ -7,7 +7,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from scorers.pieces import split_spaceless, stem
-from scorers.text import content, latin_share, sentences, word_set, words
+from scorers.text import (
+    REMEMBERED,
+    Text,
+    _Texts,
+    content,
+    latin_share,
+    sentences,
+    word_set,
+    words,
+)
 
 
 @pytest.mark.parametrize(
@@ -81,3 +90,22 @@ def test_scripts():
     assert latin_share("да") == 0.0
     assert split_spaceless("北京2024") == ["北", "京", "2024"]
     assert split_spaceless("word-s!") == ["word-s!"]
+
+
+def test_texts_are_remembered_within_a_bound():
+    """A text read again is the same object; the oldest are forgotten when too much is held."""
+    texts = _Texts()
+    first = texts("one")
+    assert texts("one") is first
+    for number in range(5):
+        texts(f"{number} " * (REMEMBERED // 8))
+    assert texts("one") is not first
+    assert sum(map(len, texts)) <= REMEMBERED
+
+
+def test_what_an_engine_found_is_kept_with_the_text():
+    """A function is asked once for a text."""
+    asked = []
+    text = Text("one")
+    assert [text.of(lambda_) for lambda_ in [asked.append] * 2] == [None, None]
+    assert asked == [text]

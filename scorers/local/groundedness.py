@@ -186,21 +186,20 @@ def nearest(places: Places, asked: Sequence[int]) -> list[str]:
     A passage is a sentence of a document; empty where none shares anything.
     """
     claims = places.claims
-    wanted = np.zeros((places.count, len(claims.counts)), np.float32)
-    wanted[claims.stems, claims.sentence] = 1.0
-    wanted = wanted[:, asked]
     passages = [(text, span) for text in places.documents for span in (*text.spans, _NONE)]
     sizes = list(chain.from_iterable(text.of(_sizes) for text in places.documents))
     passage = np.repeat(np.arange(len(sizes)), sizes)[places.hits]
-    held = np.zeros((len(sizes), places.count), np.bool_)
-    held[passage, places.found] = True
-    useful = wanted.any(1)
-    shared = held[:, useful].astype(np.float32) @ wanted[useful]
-    best = [passages[number] for number in shared.argmax(0).tolist()]
-    return [
-        text.sentence(*span)[:MAX_SENTENCE] if most else ""
-        for (text, span), most in zip(best, shared.max(0).tolist(), strict=True)
-    ]
+    # A word counts once a passage.
+    passage, number = np.divmod(np.unique(passage * places.count + places.found), places.count)
+    found: list[str] = []
+    for sentence in asked:
+        wanted = np.zeros(places.count)
+        wanted[claims.stems[claims.sentence == sentence]] = 1.0
+        shared = np.bincount(passage, wanted[number], 1)
+        best = int(shared.argmax())
+        text, span = passages[best]
+        found.append(text.sentence(*span)[:MAX_SENTENCE] if shared[best] else "")
+    return found
 
 
 _NONE = (0, 0)

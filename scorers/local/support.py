@@ -10,8 +10,9 @@ documents are the sequence of those numbers.
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from collections.abc import Mapping, Sequence
-from itertools import chain, repeat
+from itertools import accumulate, chain, repeat
 from typing import NamedTuple
 
 import numpy as np
@@ -96,18 +97,20 @@ class Claims:
         own = [content[before[start] : before[end]] for start, end in spans]
         step = -(-sum(map(len, own)) // MOST_STEMS)
         own = [stems[:MOST_STEMS] for stems in own[::step]]
-        stems = list(chain.from_iterable(own))
+        # A response made so that every n-th sentence is a long one must not escape the bound.
+        count = max(1, bisect_right(list(accumulate(map(len, own))), MOST_STEMS))
+        stems = list(chain.from_iterable(own[:count]))
         self.response = response
-        self.spans = spans[::step]
+        self.spans = spans[::step][:count]
         """Of the sentences that are measured."""
         self.numbers = {word: number for number, word in enumerate(dict.fromkeys(stems))}
         """Of each different stem its number."""
         self.distinct = list(self.numbers)
         self.stems: Numbers = np.array(list(map(self.numbers.__getitem__, stems)), np.intp)
         """The numbers of all stems in their order."""
-        self.counts: Numbers = np.array(list(map(len, own)), np.intp)
+        self.counts: Numbers = np.array(list(map(len, own[:count])), np.intp)
         """Stems of each sentence."""
-        self.sentence: Numbers = np.repeat(np.arange(len(own)), self.counts)
+        self.sentence: Numbers = np.repeat(np.arange(count), self.counts)
         """Of each stem its sentence."""
         self.weights = np.array(list(map(weights.__getitem__, self.distinct)))[self.stems]
         """Of each stem."""
