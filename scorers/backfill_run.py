@@ -30,7 +30,7 @@ FROZEN = ("metrics", "apps", "prices", "judge")
 class Selected(msgspec.Struct, frozen=True, kw_only=True):
     """Which turns a run is about."""
 
-    kind: Literal["store", "files"] = "store"
+    kind: Literal["store", "files", "kafka"] = "store"
     files: tuple[str, ...] = ()
     since: int = 0
     until: int = 0

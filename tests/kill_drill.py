@@ -85,6 +85,8 @@ class Traffic:
     url: str
     rng: random.Random
     rate: float
+    refusal_is_final: bool = True
+    """Whether what was refused is not there. A broker that went away may have had it."""
     sent: set[str] = field(default_factory=set)
     unsure: set[str] = field(default_factory=set)
     refused: int = 0
@@ -109,6 +111,9 @@ class Traffic:
             except httpx.TransportError:
                 return
             if answer.status_code == 503:
+                if not self.refusal_is_final:
+                    self.refused += 1
+                    return
                 break
             assert answer.is_success, answer.text
             answers += 1

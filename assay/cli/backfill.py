@@ -33,7 +33,10 @@ def backfill(
     config: ConfigFile = None,
     source: Annotated[
         list[str] | None,
-        typer.Option("--from", help="`store`, or files and folders of saved traces; may repeat."),
+        typer.Option(
+            "--from",
+            help="`store`, `kafka` (the stream), or files and folders of saved traces; may repeat.",
+        ),
     ] = None,
     metrics: Metrics = None,
     since: Annotated[str | None, typer.Option(help="30d, 6h, or 2026-10-01[T12:00].")] = None,

@@ -18,6 +18,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from assay.cli.options import config_path, with_metrics
+from assay.cli.published import published
 from assay.cli.show import console, moment, plain, print_lines, table
 from assay.cli.wiring import make_data_folder, open_store
 from assay.config import Config, load
@@ -67,7 +68,7 @@ def begin(
     make_data_folder(config.data_dir)
     run = new_run(
         config,
-        _selected(options),
+        _selected(options, config),
         limit=options.limit,
         rescore=options.rescore,
         share=options.share,
@@ -116,7 +117,7 @@ def list_runs(path: Path | None, as_json: bool) -> None:
                 run.run_id,
                 moment(run.created_at),
                 _state(runs, run),
-                ", ".join(run.selected.files) or "store",
+                ", ".join(run.selected.files) or run.selected.kind,
                 f"{run.counts.turns:,}",
                 f"{run.counts.scores:,}",
                 f"{run.counts.errors:,}",
@@ -210,7 +211,7 @@ async def _work(
         plan = plan_of(config, judge, run.selected.sample)
         _same_scorers(run, plans.scorers_in(plan), fresh)
         store = store_of(config)
-        source = _open(run, runs, config, store, fresh)
+        source = await _open(run, runs, config, store, fresh)
         known = Known(
             store,
             ((entry, digests_of(entry, judge)) for entry in all_entries(plan)),
@@ -257,8 +258,8 @@ def _same_scorers(run: Run, scorers: list[tuple[str, str, str, str]], fresh: boo
         )
 
 
-def _open(run: Run, runs: Runs, config: Config, store: Store, fresh: bool) -> TurnSource:
-    """The run's turns; files are imported once, into the run's folder."""
+async def _open(run: Run, runs: Runs, config: Config, store: Store, fresh: bool) -> TurnSource:
+    """The run's turns; files and the stream are read once, into the run's folder."""
     if run.selected.kind == "store":
         return StoredTurns(store, run.selected)
     folder = runs.folder(run.run_id)
@@ -266,6 +267,10 @@ def _open(run: Run, runs: Runs, config: Config, store: Store, fresh: bool) -> Tu
     if not fresh:
         return source
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+    if run.selected.kind == "kafka":
+        # In a thread, where the reading has a loop of its own while the file is written.
+        await asyncio.to_thread(source.fill, published(config, run.selected.since))
+        return source
     problems: list[Problem] = []
     with Importer(config, folder / "spans.sqlite", problems.append) as importer:
         importer.take_in([Path(file) for file in run.selected.files])
@@ -282,13 +287,17 @@ def _open(run: Run, runs: Runs, config: Config, store: Store, fresh: bool) -> Tu
     return source
 
 
-def _selected(options: Options) -> Selected:
-    files = tuple(str(Path(name).absolute()) for name in options.sources if name != "store")
-    if files and len(files) < len(options.sources):
-        raise ConfigError(["--from: allowed: store, or files, not both"])
+def _selected(options: Options, config: Config) -> Selected:
+    kinds = {name if name in ("store", "kafka") else "files" for name in options.sources}
+    if len(kinds) > 1:
+        raise ConfigError(["--from: allowed: one of store, kafka, or files"])
+    kind = kinds.pop()
+    if kind == "kafka" and config.bus.kafka is None:
+        raise ConfigError(["--from kafka: allowed: with bus.kafka in the settings"])
+    files = tuple(str(Path(name).absolute()) for name in options.sources if kind == "files")
     try:
         return Selected(
-            kind="files" if files else "store",
+            kind=kind,  # type: ignore[arg-type]
             files=files,
             since=moment_of(options.since, "--since"),
             # Without an end, turns that come in while it runs would move the goal.

@@ -53,7 +53,8 @@ async def _drill(fleet: Fleet, broker: Broker, rng: random.Random, seed: int) ->
     await fleet.members[0].start()
     await asyncio.gather(*(member.start() for member in fleet.members[1:]))
     drills = [
-        Traffic(url_of(member), random.Random(rng.random()), RATE) for member in fleet.of("collect")
+        Traffic(url_of(member), random.Random(rng.random()), RATE, refusal_is_final=False)
+        for member in fleet.of("collect")
     ]
     sending = [asyncio.create_task(drill.run()) for drill in drills]
 
