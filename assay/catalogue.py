@@ -37,6 +37,9 @@ ALIASES: dict[str, str] = {alias: row.name for row in ROWS for alias in row.alia
 CASCADE = "cascade"
 """The engine that asks the judge where the local engine is unsure."""
 
+ESTIMATING = ("local", "embed", "nli", "moderation")
+"""The engines that give a calibrated number instead of a level."""
+
 HARMS = ("hate_unfairness", "sexual", "violence", "self_harm")
 
 CATEGORIES = ("quality", "nlp", "safety", "tools", "operational")
@@ -105,9 +108,9 @@ def cascaded(metric: Metric) -> Metric:
 def contract(name: str, engine: str, subject: Subject | None = None) -> Metric | None:
     """The contract of `name` as `engine` answers it; none when the metric is unknown.
 
-    The local engine gives numbers between the levels, so it has none; for a harm it gives a
-    probability and no severity, so its scale is 0 to 1. The cascade gives a turn's part in the
-    defect rate, which has no bounds and is above one half where the verdict is a defect.
+    The engines that estimate give numbers between the levels, so they have none; for a harm they
+    give a probability and no severity, so the scale is 0 to 1. The cascade gives a turn's part in
+    the defect rate, which has no bounds and is above one half where the verdict is a defect.
     """
     if name not in METRICS:
         return None
@@ -117,7 +120,7 @@ def contract(name: str, engine: str, subject: Subject | None = None) -> Metric |
     metric = candidates[0]
     if engine == CASCADE:
         return cascaded(metric)
-    if engine != "local":
+    if engine not in ESTIMATING:
         return metric
     metric = msgspec.structs.replace(metric, levels={})
     if name in HARMS or name == "content_safety":

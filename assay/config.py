@@ -268,7 +268,9 @@ class Judge(JudgeEndpoint):
 
 
 class MetricSettings(Section):
-    engine: Name | None = Field(None, description="computed, local, judge or cascade.")
+    engine: Name | None = Field(
+        None, description="computed, local, judge, cascade, embed, nli or moderation."
+    )
     ratio: Ratio = Field(1.0, description="Share of the kept turns that this metric scores.")
     threshold: Number | None = Field(None, description="Own threshold.")
     when: str | None = Field(None, description="Expression over the turn's fields.")
@@ -460,6 +462,13 @@ def effective(config: Config) -> dict[str, Any]:
     free = [values["exporters"]["store"]["options"]]
     if config.bus.kafka is not None:
         free.append(values["bus"]["kafka"]["options"])
+    free += [
+        settings["options"]
+        for part in (values["metrics"], *(app["metrics"] for app in values["apps"].values()))
+        for metric in part
+        if isinstance(metric, dict)
+        for settings in metric.values()
+    ]
     for options in free:
         for name in options:
             if _SECRET_OPTION.search(name):

@@ -34,6 +34,9 @@ MODULES = (
     "scorers.local.refusal",
     "scorers.local.code_vulnerability",
     "scorers.local.protected_material",
+    "scorers.extra.embed",
+    "scorers.extra.nli",
+    "scorers.extra.moderation",
 )
 ENTRY_POINTS = "assay.scorers"
 
