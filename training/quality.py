@@ -21,7 +21,7 @@ from scorers.local.harms import UNSAFE, probability
 from scorers.local.hashed import hashed
 from scorers.local.refusal import refusing
 from scorers.text import sentences
-from training import groundedness
+from training import groundedness, rule_engines
 from training.fitting import auroc, interval
 from training.sources import Row, context, rows
 
@@ -131,8 +131,10 @@ def main(data: Path, out: Path) -> None:
         "## With each set left out of the fit, printed by the scripts that fit",
         "",
         *told,
+        "",
+        *rule_engines.lines(data),
     ]
-    out.write_text(HEADER + "\n".join(lines) + "\n", encoding="utf-8")
+    out.write_text(HEADER + "\n".join(lines).rstrip() + "\n", encoding="utf-8")
 
 
 if __name__ == "__main__":

@@ -19,6 +19,8 @@ _CONNECTIVES = frozenset(
     """.split()  # noqa: SIM905 - as in text.py
 )
 BASE, LINKED, REPEATED = 0.5, 0.4, 0.9
+CHANCE = 0.5
+"""Confidence: rules agree with people hardly more often than chance (docs/quality.md)."""
 LOOP = 0.25
 """Share of repeated runs of three words beyond which a text goes in circles."""
 
@@ -31,7 +33,7 @@ def coherence(turn: Turn) -> Verdict:
     spans = [(text.words_of(start, end), start, end) for start, end in text.spans]
     parts = [(words, start, end) for words, start, end in spans if words]
     if not parts:
-        return scored(1)
+        return scored(1, confidence=CHANCE)
     content, before = text.content, text.before
     said = [words for words, *_ in parts]
     stems = [frozenset(content[before[start] : before[end]]) for _, start, end in parts]
@@ -46,6 +48,7 @@ def coherence(turn: Turn) -> Verdict:
     quality = BASE + LINKED * linked + 0.1 * (1 - fragments) - REPEATED * repeated
     return scored(
         1 + 4 * min(1.0, max(0.0, quality - 0.25 * fragments)),
+        confidence=CHANCE,
         linked=round(linked, 3),
         repeated=round(repeated, 3),
     )

@@ -29,6 +29,8 @@ _DISAGREEING = frozenset(
 )
 _ARTICLE_FAULT = {"a": frozenset("aeio"), "an": frozenset("bcdfgjklmnpqrstvwz")}
 _EXPECTED_FUNCTION_WORDS = 0.2
+CHANCE = 0.5
+"""Confidence: rules agree with people hardly more often than chance (docs/quality.md)."""
 _IS_ODD = Kept(lambda word: word.isalpha() and _ODD.search(word) is not None)
 
 
@@ -40,7 +42,7 @@ def fluency(turn: Turn) -> Verdict:
     text = prepared(response)
     found = text.words
     if not found:
-        return scored(1)
+        return scored(1, confidence=CHANCE)
     count, lines = len(found), len(text.spans)
     doubled = 0
     if any(map(eq, found, found[1:])):
@@ -66,4 +68,4 @@ def fluency(turn: Turn) -> Verdict:
         faults["function words"] = max(0.0, _EXPECTED_FUNCTION_WORDS - share) * 2
     named = {name: round(min(weight, 1.0), 3) for name, weight in faults.items() if weight > 0.01}
     value = 5 - 4 * min(1.0, 0.1 + sum(faults.values()))
-    return scored(value, faults=named)
+    return scored(value, confidence=CHANCE, faults=named)

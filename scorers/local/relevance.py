@@ -13,9 +13,13 @@ from scorers.scorer import Verdict, scored, scorer, skipped
 from scorers.text import content_set, latin_share
 
 LOWEST, RANGE = 1.5, 3.5
+PASS = 3.0
+OFF_TOPIC, ON_TOPIC = 0.92, 0.5
+"""How sure a value below `PASS`, and one from it on, is: of the answers found off the subject 92 %
+answered other questions (docs/quality.md); that one on the subject is a bad one is not seen."""
 
 
-@scorer("relevance", engine="local", version="1")
+@scorer("relevance", engine="local", version="2")
 def relevance(turn: Turn) -> Verdict:
     query, response = turn.query or "", turn.response or ""
     if (latin_share(query) >= 0.5) != (latin_share(response) >= 0.5):
@@ -24,10 +28,12 @@ def relevance(turn: Turn) -> Verdict:
     if not asked:
         return skipped("query without content words")
     if not said:
-        return scored(LOWEST)
+        return scored(LOWEST, confidence=OFF_TOPIC)
     recall = len(asked & said) / len(asked)
     for document in turn.documents:
         held = content_set(document.content)
         through = len(asked & held) / len(asked) * len(said & held) / len(said)
         recall = max(recall, through)
-    return scored(min(5.0, LOWEST + RANGE * sqrt(recall)), recall=round(recall, 4))
+    value = min(5.0, LOWEST + RANGE * sqrt(recall))
+    confidence = OFF_TOPIC if value < PASS else ON_TOPIC
+    return scored(value, confidence=confidence, recall=round(recall, 4))

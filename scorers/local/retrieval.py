@@ -8,10 +8,12 @@ from scorers.text import content_set, latin_share
 
 COVERS = 0.5
 """Share of the query's content words from which a document counts as relevant."""
+CHANCE = 0.5
+"""Confidence: words tell little of which document answers (docs/quality.md)."""
 IRRELEVANT, BADLY_RANKED, BOTTOM, MIDDLE, TOP = 1, 2, 3, 4, 5
 
 
-@scorer("retrieval", engine="local", version="1")
+@scorer("retrieval", engine="local", version="2")
 def retrieval(turn: Turn) -> Verdict:
     query = turn.query or ""
     asked = content_set(query)
@@ -22,8 +24,9 @@ def retrieval(turn: Turn) -> Verdict:
     covered = [len(asked & content_set(d.content)) / len(asked) for d in turn.documents]
     relevant = [rank for rank, share in enumerate(covered) if share >= COVERS]
     if not relevant:
-        return scored(BADLY_RANKED if any(covered) else IRRELEVANT)
+        return scored(BADLY_RANKED if any(covered) else IRRELEVANT, confidence=CHANCE)
     first, count = relevant[0], len(covered)
     if first == 0:
-        return scored(TOP)
-    return scored(MIDDLE if first < count / 2 else BOTTOM, first_relevant_rank=first + 1)
+        return scored(TOP, confidence=CHANCE)
+    value = MIDDLE if first < count / 2 else BOTTOM
+    return scored(value, confidence=CHANCE, first_relevant_rank=first + 1)
