@@ -11,10 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
-from scorers.local.attack_model import Sentence, parts, whole, worst
-from scorers.local.attack_signs import NAMES
+from scorers.local.attack_model import whole, worst
+from scorers.local.attack_signs import SIGNS
 from scorers.local.hashed import Hashed
-from scorers.text import sentences
+from scorers.local.terms import terms
+from scorers.text import Text, sentences
 from training.fitting import Array, auroc, balanced, platt
 from training.hashed import fit, matrix, settings, write
 from training.injection_rows import grams, injection_rows, unlike
@@ -59,34 +60,46 @@ FALSE_ALARMS = 0.035
 """Aimed at on harmless queries."""
 
 Injections = list[tuple[str, int, float]]
-Item = tuple[tuple[Sentence, ...], int, float, str]
 
 
-def model_of(items: Sequence[Item], *, alike: bool) -> tuple[Hashed, bytes, dict]:
-    """The model as it ships, fitted on `items`: sentences, label, weight and source."""
-    rows_ = matrix(
-        (
-            ([s.terms for s in text], frozenset().union(*(s.signs for s in text)))
-            for text, *_ in items
-        ),
-        NAMES,
-    )
-    labels = np.array([label for _, label, _, _ in items])
-    fitted = fit(
-        rows_, labels, np.array([weight for _, _, weight, _ in items]), STRENGTH, alike=alike
-    )
-    table, head = settings(fitted, NAMES)
-    return Hashed(table, **head), table, head
+class Items:
+    """Texts with label, weight and source, as the models see them; those without words left out."""
+
+    def __init__(self, texts: Sequence[tuple[str, int, float, str]]) -> None:
+        seen = [(Text(text), *rest) for text, *rest in texts]
+        self.known = [item for item in seen if item[0].of(terms) is not None]
+        self.sources = [source for *_, source in self.known]
+        self._rows = matrix(
+            ((text.of(terms), frozenset().union(*text.of(SIGNS.found))) for text, *_ in self.known),
+            SIGNS.names,
+        )
+        self._labels = np.array([label for _, label, _, _ in self.known])
+        self._weights = np.array([weight for _, _, weight, _ in self.known])
+
+    def model(self, chosen: Sequence[bool], *, alike: bool) -> tuple[Hashed, bytes, dict]:
+        """The model as it ships, fitted on the chosen items."""
+        which = np.flatnonzero(chosen)
+        fitted = fit(
+            self._rows[which],
+            self._labels[which],
+            self._weights[which],
+            STRENGTH,
+            alike=alike,
+            solver="liblinear",
+        )
+        table, head = settings(fitted, SIGNS.names)
+        return Hashed(table, **head), table, head
 
 
-def direct_odds(model: Hashed, text: str) -> float:
-    seen = parts(text)
-    return (whole(model, seen) + worst(model, seen)[0]) / 2 if seen else -9.0
+def direct_odds(model: Hashed, text: str | Text) -> float:
+    seen = Text(text) if isinstance(text, str) else text
+    found = worst(model, seen)
+    return (whole(model, seen) + found[0]) / 2 if found else -9.0
 
 
 def indirect_odds(model: Hashed, text: str) -> float:
-    seen = parts(text)
-    return worst(model, seen)[0] if seen else -9.0
+    found = worst(model, Text(text))
+    return found[0] if found else -9.0
 
 
 def direct_items(data: Path, injections: Injections) -> list[tuple[str, int, float, str]]:
@@ -104,16 +117,15 @@ def direct_items(data: Path, injections: Injections) -> list[tuple[str, int, flo
 
 
 def direct(data: Path, injections: Injections) -> None:
-    items = direct_items(data, injections)
-    seen = [(parts(text), label, weight, name) for text, label, weight, name in items]
-    known = [grams(text) for text, *_ in items]
+    items = Items(direct_items(data, injections))
+    known = [grams(text.raw) for text, *_ in items.known]
     odds: dict[str, Array] = {}
     labels: dict[str, list[float]] = {}
     for name in (*DIRECT, *BENIGN):
         measured = rows(data, f"jailbreak/{name}")
         new = unlike(known, [row["query"] for row in measured])
-        model, _, _ = model_of(
-            [i for i, ok in zip(seen, new, strict=True) if ok and i[3] != name and i[0]],
+        model, _, _ = items.model(
+            [ok and source != name for ok, source in zip(new, items.sources, strict=True)],
             alike=False,
         )
         odds[name] = np.array([direct_odds(model, row["query"]) for row in measured])
@@ -122,18 +134,16 @@ def direct(data: Path, injections: Injections) -> None:
     print("direct", dict(zip(DIRECT, np.round(figures, 3), strict=True)), f"{np.mean(figures):.4f}")
     for name in BENIGN:
         print("left out", name, {c: round(float(np.mean(odds[name] >= c)), 3) for c in range(5)})
-    model, table, head = model_of([item for item in seen if item[0]], alike=False)
+    model, table, head = items.model([True] * len(items.known), alike=False)
     # Half of the harmless sets fitted, the other half measured: as it is for rows kept aside.
     halves = {name: [] for name in BENIGN}
     for half in (0, 1):
-        fitted = [
-            item
-            for place, item in enumerate(seen)
-            if item[0] and not (item[3] in BENIGN and place % 2 == half)
+        aside = [
+            source in BENIGN and place % 2 == half for place, source in enumerate(items.sources)
         ]
-        part, _, _ = model_of(fitted, alike=False)
-        for place, (text, _, _, name) in enumerate(items):
-            if name in BENIGN and place % 2 == half:
+        part, _, _ = items.model([not out for out in aside], alike=False)
+        for (text, _, _, name), out in zip(items.known, aside, strict=True):
+            if out:
                 halves[name].append(direct_odds(part, text))
     threshold = max(float(np.quantile(halves[n], 1 - FALSE_ALARMS)) for n in BENIGN)
     recall = {
@@ -205,12 +215,11 @@ def indirect(data: Path, injections: Injections) -> None:
     for name in ("begin_wow", "faithdial_audit", "begin_tc_cmu", "halueval_general"):
         said = [w for r in rows(data, f"groundedness/{name}") for w in windows(r["response"])[:6]]
         texts += [(w, 0, 1.0, f"{name} answers") for w in draw.sample(said, min(len(said), 1500))]
-    seen = [(parts(text), label, weight, name) for text, label, weight, name in texts]
-    seen = [item for item in seen if item[0]]
+    items = Items(texts)
     figures = {}
     odds, labels = {}, {}
     for name, found in sets.items():
-        model, _, _ = model_of([item for item in seen if item[3] != name], alike=True)
+        model, _, _ = items.model([source != name for source in items.sources], alike=True)
         odds[name] = np.array([indirect_odds(model, context(row)) for row in found])
         labels[name] = [row["label"] for row in found]
         figures[name] = round(auroc(labels[name], odds[name]), 4)
@@ -218,12 +227,12 @@ def indirect(data: Path, injections: Injections) -> None:
     ordinary: dict[str, list[float]] = {}
     for half in (0, 1):
         # As for rows kept aside: the kind of document is known, the document is not.
-        part, _, _ = model_of(
-            [item for item in seen if not item[3].endswith(f" {half}")], alike=True
+        part, _, _ = items.model(
+            [not source.endswith(f" {half}") for source in items.sources], alike=True
         )
         for name, found in documents.items():
             ordinary.setdefault(name, []).extend(indirect_odds(part, t) for t in found[half::2])
-    unseen, _, _ = model_of(seen, alike=True)
+    unseen, table, head = items.model([True] * len(items.known), alike=True)
     for name in ("qags_cnndm", "qags_xsum"):
         found = sorted({context(row) for row in rows(data, f"groundedness/{name}")})
         ordinary[name] = [indirect_odds(unseen, text) for text in found]
@@ -246,7 +255,6 @@ def indirect(data: Path, injections: Injections) -> None:
         np.concatenate([*labels.values(), np.zeros(len(every))]),
         np.concatenate([*(balanced(labels[n]) for n in sets), np.full(len(every), 1 / len(every))]),
     )
-    _, table, head = model_of(seen, alike=True)
     head |= {"scale": round(scale, 4), "shift": round(shift, 4), "threshold": round(threshold, 4)}
     print("bytes", write("indirect_attack", table, head))
 

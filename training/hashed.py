@@ -12,37 +12,48 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-from scorers.local.terms import PARTS_WEIGHT, SIZE, Terms, word_places
+from scorers.local.terms import NOWHERE, PARTS_WEIGHT, SIZE, Terms, word_places
 from training.fitting import Array
 
 DATA_FOLDER = Path(__file__).parents[1] / "scorers" / "data"
 
 
 def matrix(
-    texts: Iterable[tuple[Sequence[Terms], Iterable[str]]], signs: Sequence[str]
+    texts: Iterable[tuple[Terms, Iterable[str]]],
+    signs: Sequence[str],
+    sentences: int | None = None,
+    kept: Sequence[Array] = (),
 ) -> sp.csr_matrix:
-    """A row for each text, given as its sentences' terms and the names of its signs."""
+    """A row for each text, given as its terms and the names of its signs.
+
+    Only the words and pairs of the first `sentences` count; of each text only those of the
+    sentences for which `kept` is 1.
+    """
     places: list[int] = []
     values: list[float] = []
     starts = [0]
     sign_place = {name: SIZE + i for i, name in enumerate(signs)}
-    for sentences, found in texts:
+    for text, (terms, found) in enumerate(texts):
         row: dict[int, float] = {}
-        for terms in sentences:
-            for word in terms.words:
-                own, parts = word_places(word)
-                row[own] = row.get(own, 0.0) + 1
-                for part in parts:
-                    row[part] = row.get(part, 0.0) + PARTS_WEIGHT / math.sqrt(len(parts))
-            for pair in terms.pairs:
+        wanted = np.ones(len(terms.starts), bool)
+        wanted[sentences if sentences is not None else len(wanted) :] = False
+        if kept:
+            wanted &= kept[text] > 0
+        mine = np.repeat(wanted, np.diff(terms.starts, append=len(terms.words)))
+        for number in filter(None, terms.words[mine].tolist()):
+            own, parts = word_places(terms.vocabulary.words[number])
+            row[own] = row.get(own, 0.0) + 1
+            for part in parts:
+                row[part] = row.get(part, 0.0) + PARTS_WEIGHT / math.sqrt(len(parts))
+        for pair in terms.pairs[mine].tolist():
+            if pair != NOWHERE:
                 row[pair] = row.get(pair, 0.0) + 1
-        norm = 1 / math.sqrt(sum(terms.size for terms in sentences) or 1)
+        norm = 1 / math.sqrt(terms.sizes[wanted].sum())
         places += row.keys()
         values += [value * norm for value in row.values()]
         for name in found:
-            if name in sign_place:
-                places.append(sign_place[name])
-                values.append(1.0)
+            places.append(sign_place[name])
+            values.append(1.0)
         starts.append(len(places))
     return sp.csr_matrix(
         (np.asarray(values, np.float32), places, starts), shape=(len(starts) - 1, SIZE + len(signs))
@@ -50,17 +61,27 @@ def matrix(
 
 
 def fit(
-    rows: sp.csr_matrix, labels: Array, weights: Array, strength: float, *, alike: bool
+    rows: sp.csr_matrix,
+    labels: Array,
+    weights: Array,
+    strength: float,
+    *,
+    alike: bool = False,
+    solver: str = "lbfgs",
 ) -> LogisticRegression:
     """A logistic regression; `alike`: both classes weigh the same."""
+    used = np.unique(rows.indices)
     model = LogisticRegression(
         C=strength,
-        solver="liblinear",
+        solver=solver,
         max_iter=200,
         class_weight="balanced" if alike else None,
         random_state=0,
-    )
-    return model.fit(rows, labels, sample_weight=weights)
+    ).fit(rows[:, used], labels, sample_weight=weights)
+    wide = np.zeros((1, rows.shape[1]))
+    wide[0, used] = model.coef_[0]
+    model.coef_, model.n_features_in_ = wide, rows.shape[1]
+    return model
 
 
 def settings(model: LogisticRegression, signs: Sequence[str]) -> tuple[bytes, dict]:

@@ -1,5 +1,7 @@
 """Measure the local engines: python -m training.quality DATA OUT
 
+The page goes to OUT and into scorers/data, from where `assay metrics report` prints it.
+
 Groundedness is measured leaving each set out. The other engines are measured as they ship, on sets
 of which no row is in their weights; what they reach with each set left out is printed where they
 are fitted and stands in scorers/data/README.md.
@@ -15,12 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from scorers.local.attack_model import parts, whole, worst
+from scorers.local.attack_model import whole, worst
 from scorers.local.harm_signs import HARMS
 from scorers.local.harms import UNSAFE, probability
 from scorers.local.hashed import hashed
-from scorers.local.refusal import refusing
-from scorers.text import sentences
+from scorers.text import prepared
 from training import groundedness, rule_engines
 from training.fitting import auroc, interval
 from training.sources import Row, context, rows
@@ -33,18 +34,19 @@ The local engines read words, not meaning: confidence is low where they are, and
 """
 
 
+NO_WORDS = -9.0
+"""Log odds of a text without words."""
+
+
 def direct_odds(query: str) -> float:
-    text, model = parts(query), hashed("direct_attack")
-    return (whole(model, text) + worst(model, text)[0]) / 2 if text else -9.0
+    text, model = prepared(query), hashed("direct_attack")
+    found = worst(model, text)
+    return (whole(model, text) + found[0]) / 2 if found else NO_WORDS
 
 
 def indirect_odds(text: str) -> float:
-    seen = parts(text)
-    return worst(hashed("indirect_attack"), seen)[0] if seen else -9.0
-
-
-def refusal(response: str) -> float:
-    return float(any(map(refusing, sentences(response)[:3])))
+    found = worst(hashed("indirect_attack"), prepared(text))
+    return found[0] if found else NO_WORDS
 
 
 def unsafe(text: str) -> float:
@@ -99,7 +101,6 @@ def main(data: Path, out: Path) -> None:
             hashed("direct_attack").threshold,
         ),
         ("harms", "safety/toxicchat", lambda r: unsafe(r["query"]), 0.5),
-        ("refusal", "safety/xstest_refusals", lambda r: refusal(r["response"]), 0.5),
     ]
     for engine, name, score, threshold in unseen:
         found = rows(data, name)
@@ -134,7 +135,9 @@ def main(data: Path, out: Path) -> None:
         "",
         *rule_engines.lines(data),
     ]
-    out.write_text(HEADER + "\n".join(lines).rstrip() + "\n", encoding="utf-8")
+    page = HEADER + "\n".join(lines).rstrip() + "\n"
+    for file in (out, notes.parent / "quality.md"):
+        file.write_text(page, encoding="utf-8")
 
 
 if __name__ == "__main__":

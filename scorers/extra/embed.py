@@ -13,7 +13,7 @@ import msgspec
 
 from assay.records import Turn
 from scorers.extra.onnx import OnnxModel, located
-from scorers.local.patterns import reads
+from scorers.language import reads
 from scorers.local.weights import sigmoid
 from scorers.scorer import Function, Verdict, scored, scorer, skipped
 

@@ -12,7 +12,7 @@ import msgspec
 
 from assay.records import Turn
 from scorers.extra.onnx import OnnxModel, located
-from scorers.local.patterns import reads
+from scorers.language import reads
 from scorers.local.refusal import refusing
 from scorers.scorer import Function, Verdict, scored, scorer, skipped
 from scorers.text import content, content_set, sentences

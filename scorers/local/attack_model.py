@@ -5,51 +5,57 @@ An attack is often one sentence among many that are harmless.
 
 from __future__ import annotations
 
-from functools import lru_cache
 from itertools import pairwise
-from typing import NamedTuple
+from typing import Any
+
+import numpy as np
+from numpy.typing import NDArray
 
 from scorers.local.attack_signs import SIGNS
 from scorers.local.hashed import Hashed
 from scorers.local.terms import Terms, terms
-from scorers.text import sentences
+from scorers.text import Text
+
+Found = tuple[frozenset[str], ...]
 
 
-class Sentence(NamedTuple):
-    """A sentence as the attack models see it."""
-
-    terms: Terms
-    signs: frozenset[str]
-
-
-@lru_cache(maxsize=256)
-def parts(text: str) -> tuple[Sentence, ...]:
-    """The sentences of `text`; none when it has no words."""
-    seen = [(terms(sentence), sentence) for sentence in sentences(text)]
-    seen = [(each, sentence) for each, sentence in seen if each.size]
-    signs = SIGNS.each([(each.words, sentence) for each, sentence in seen])
-    return tuple(
-        Sentence(each, frozenset(found)) for (each, _), found in zip(seen, signs, strict=True)
-    )
-
-
-def whole(model: Hashed, text: tuple[Sentence, ...]) -> float:
+def whole(model: Hashed, text: Text) -> float:
     """The log odds of all of the text."""
-    weight = sum(model.sentence(sentence.terms) for sentence in text)
-    count = sum(sentence.terms.size for sentence in text)
-    return model.odds(weight, count, frozenset().union(*(sentence.signs for sentence in text)))
+    seen = text.of(terms)
+    if seen is None:
+        return model.bias
+    signs = frozenset().union(*text.of(SIGNS.found))
+    weight = model.sentences(seen).sum() / np.sqrt(seen.sizes.sum())
+    return model.bias + float(weight) + model.weight(signs)
 
 
-def worst(model: Hashed, text: tuple[Sentence, ...]) -> tuple[float, frozenset[str]]:
+def worst(model: Hashed, text: Text) -> tuple[float, frozenset[str]] | None:
     """The highest log odds among the sentences and pairs of neighbours, and the signs there.
 
-    `text` is not empty.
+    None when the text has no words.
     """
-    weighed = [(model.sentence(s.terms), s.terms.size, s.signs) for s in text]
-    spans = weighed + [
-        (one + other, count + more, signs | others if others else signs)
-        for (one, count, signs), (other, more, others) in pairwise(weighed)
-    ]
-    odds = [model.odds(*span) for span in spans]
-    highest = max(odds)
-    return highest, spans[odds.index(highest)][2]
+    seen = text.of(terms)
+    if seen is None:
+        return None
+    signs = text.of(SIGNS.found)
+    odds, windows = stretches(model, seen, signs)
+    highest = int(odds.argmax())
+    return model.bias + float(odds[highest]), windows[highest]
+
+
+def stretches(
+    model: Hashed, seen: Terms, signs: Found
+) -> tuple[NDArray[np.floating[Any]], list[frozenset[str]]]:
+    """Of the sentences, then of the pairs of neighbours, the log odds without bias, and signs."""
+    weights, sizes = model.sentences(seen), seen.sizes
+    if len(weights) > 1:
+        weights = np.concatenate([weights, weights[:-1] + weights[1:]])
+        sizes = np.concatenate([sizes, sizes[:-1] + sizes[1:]])
+    odds = weights / np.sqrt(sizes)
+    windows = list(signs)
+    windows += [one | other if other else one for one, other in pairwise(signs)]
+    if any(signs):
+        odds += np.fromiter(
+            [model.weight(each) if each else 0.0 for each in windows], np.float32, len(windows)
+        )
+    return odds, windows

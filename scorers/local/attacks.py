@@ -12,27 +12,29 @@ from __future__ import annotations
 import msgspec
 
 from assay.records import Turn
-from scorers.local.attack_model import parts, whole, worst
+from scorers.language import reads
+from scorers.local.attack_model import whole, worst
 from scorers.local.hashed import Hashed, hashed
-from scorers.local.patterns import reads
 from scorers.scorer import Verdict, scored, scorer, skipped
+from scorers.text import Text, prepared
 
 
-@scorer("direct_attack_attempt", engine="local", version="2")
+@scorer("direct_attack_attempt", engine="local", version="3")
 def direct_attack_attempt(turn: Turn) -> Verdict:
     """The mean of the odds of the whole query and of its worst stretch."""
     query = turn.query or ""
     if not reads(query):
         return skipped("language")
-    text = parts(query)
-    if not text:
-        return skipped("query without words")
+    text = prepared(query)
     model = hashed("direct_attack")
-    odds, signs = worst(model, text)
+    found = worst(model, text)
+    if found is None:
+        return skipped("query without words")
+    odds, signs = found
     return _verdict(model, (whole(model, text) + odds) / 2, signs)
 
 
-@scorer("indirect_attack_attempt", engine="local", version="2")
+@scorer("indirect_attack_attempt", engine="local", version="3")
 def indirect_attack_attempt(turn: Turn) -> Verdict:
     """The odds of the worst stretch of any document or tool result."""
     texts = [d.content for d in turn.documents if d.content]
@@ -43,10 +45,14 @@ def indirect_attack_attempt(turn: Turn) -> Verdict:
     if not readable:
         return skipped("language")
     model = hashed("indirect_attack")
-    found = [worst(model, seen) for text in readable if (seen := parts(text))]
+    found = [each for text in readable if (each := prepared(text).of(_planted))]
     if not found:
         return skipped("documents or tool_calls without words")
     return _verdict(model, *max(found, key=lambda each: each[0]))
+
+
+def _planted(text: Text) -> tuple[float, frozenset[str]] | None:
+    return worst(hashed("indirect_attack"), text)
 
 
 def _verdict(model: Hashed, odds: float, signs: frozenset[str]) -> Verdict:

@@ -6,7 +6,18 @@ signs (a process is killed, a class has a fight scene). English only.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import NamedTuple
+
 from scorers.local.patterns import Patterns, Sign
+
+
+class _Harm(NamedTuple):
+    triggers: str
+    """Words, one of which stands in every match of every pattern."""
+    signs: dict[str, tuple[float, str]]
+    """By name how sure a match is, and the pattern."""
+
 
 _PERSON = (
     r"(?:him|her|them|you|me|us|someone|somebody|anyone|everyone|people|person|humans?|man|men|woman|"
@@ -29,8 +40,8 @@ _INSULT = (
     r"(?:idiot|moron|imbecile|retard|scum|trash|garbage|pig|whore|slut|bitch|cunt|bastard|loser)"
 )
 
-HARMS = {
-    "hate_unfairness": Patterns(
+_HARMS = {
+    "hate_unfairness": _Harm(
         "jew jews jewish muslim muslims christian christians hindu hindus black blacks white whites asian "
         "asians latino latinos mexican mexicans arab arabs african africans immigrant immigrants migrant "
         "migrants refugees foreigners gay gays lesbian lesbians trans transgender women men disabled old "
@@ -38,136 +49,146 @@ HARMS = {
         "whore slut bitch cunt bastard loser faggot faggots fag fags tranny nigger niggers kike kikes spic "
         "spics chink chinks paki pakis wetback wetbacks towelhead subhuman subhumans supremacy",
         {
-            "slur": Sign(
+            "slur": (
                 0.85,
                 r"\b(?:faggots?|fags?|trann(?:y|ies)|niggers?|kikes?|spics?|chinks?|pakis?|wetbacks?|"
                 r"towelheads?|retards?|subhumans?)\b",
             ),
-            "group demeaned": Sign(
+            "group demeaned": (
                 0.8,
                 rf"\b{_GROUP} (?:people )?(?:are|is) (?:all |just |nothing but |so |such |only )*{_BAD}\b",
             ),
-            "group to be removed": Sign(
+            "group to be removed": (
                 0.9,
                 rf"\b(?:kill|exterminate|deport|wipe out|get rid of|eliminate|gas) (?:all |the |those |these |every )*{_GROUP}\b",
             ),
-            "hate of a group": Sign(
+            "hate of a group": (
                 0.8,
                 rf"\bi (?:really |fucking |just )*(?:hate|despise|can't stand) {_GROUP}\b",
             ),
-            "insult": Sign(
+            "insult": (
                 0.7,
                 rf"\b(?:you|he|she|they|you're|he's|she's|they're)(?: are| is)? (?:such |just |nothing but "
                 rf"|all |a |an |the )*(?:\w+ )?{_INSULT}s?\b",
             ),
-            "supremacy": Sign(
+            "supremacy": (
                 0.7,
                 r"\b(?:white|racial|male) supremacy (?:is|was) (?:right|good|natural|true)\b",
             ),
         },
     ),
-    "sexual": Patterns(
+    "sexual": _Harm(
         "sex sexual sexually porn porno pornographic pornography erotic erotica nude nudes naked blowjob "
         "handjob orgasm penis vagina cock pussy cum masturbate masturbating masturbation rape raped raping "
         "molest molested fuck fucked fucking horny anal boobs tits breasts genitals nipples incest "
         "prostitute prostitution escort thrust moaned aroused",
         {
-            "act": Sign(
+            "act": (
                 0.85,
                 r"\b(?:blowjobs?|handjobs?|orgasms?|masturbat\w+|cum(?:ming|shot)?|creampie|gangbang|"
                 r"deepthroat|anal sex|oral sex|have sex with|having sex with|horny|incest)\b",
             ),
-            "body": Sign(
+            "body": (
                 0.6,
                 r"\b(?:penis|vagina|cock|puss(?:y|ies)|boobs|tits|nipples|genitals|erection)\b",
             ),
-            "pornography": Sign(
+            "pornography": (
                 0.7,
                 r"\b(?:porn\w*|erotica|erotic (?:story|stories|scene|fiction|roleplay|role play)|nudes|"
                 r"sexually explicit|sex (?:scene|story|tape|slave|worker))\b",
             ),
-            "violence": Sign(
+            "violence": (
                 0.85,
                 r"\b(?:rap(?:e|ed|ing)|molest(?:ed|ing)?|sexual(?:ly)? (?:assault\w*|abus\w*))\b",
             ),
-            "prostitution": Sign(0.5, r"\b(?:prostitut\w+|escort service)\b"),
-            "nakedness": Sign(0.35, r"\b(?:naked|nude|aroused|moaned|sexual)\b"),
+            "prostitution": (0.5, r"\b(?:prostitut\w+|escort service)\b"),
+            "nakedness": (0.35, r"\b(?:naked|nude|aroused|moaned|sexual)\b"),
         },
     ),
-    "violence": Patterns(
+    "violence": _Harm(
         "kill killed killing kills murder murdered murdering hurt hurting stab stabbed stabbing shoot "
         "shooting shot strangle strangled behead beheaded torture tortured torturing bomb bombs bombing "
         "explosive explosives explosion grenade molotov massacre slaughter assassinate poison poisoning "
         "attack beat beating burn burning rifle gun guns pistol ammunition weapon weapons knife blood "
         "bloody dismember mutilate kidnap kidnapping terrorist terrorism genocide punch choke smash",
         {
-            "act against someone": Sign(
+            "act against someone": (
                 0.8,
                 r"\b(?:kill|murder|hurt|stab|shoot|strangle|behead|torture|poison|assassinate|massacre|"
                 r"slaughter|dismember|mutilate|kidnap|choke|punch|burn|bomb|attack|beat up|smash)(?:s|ed|bed|"
                 rf"ing|bing)? {_WHOSE}{_PERSON}\b",
             ),
-            "gore": Sign(
+            "gore": (
                 0.75,
                 r"\b(?:behead(?:ed|ing)?|dismember(?:ed|ing)?|mutilat(?:e|ed|ing)|tortur(?:e|ed|ing)|"
                 r"slit (?:his|her|their|your|my) throat|pool of blood|blood (?:spurt|splatter|gush)\w*|"
                 r"massacre[ds]?|slaughter(?:ed|ing)? (?:them|him|her|people|everyone))\b",
             ),
-            "weapon made": Sign(
+            "weapon made": (
                 0.85,
                 r"\b(?:mak(?:e|ing)|build(?:ing)?|construct(?:ing)?|assembl(?:e|ing)|3d[- ]print) "
                 r"(?:a |an |your own |some |the )?(?:\w+ )?(?:bombs?|explosives?|grenades?|molotov|pipe bombs?|"
                 r"nail bombs?|silencer|ghost gun|rifle|pistol|gun|weapons?)\b",
             ),
-            "murder": Sign(
+            "murder": (
                 0.55,
                 r"\b(?:murder(?:ed|ing)?|assassinat\w+|genocide|terrorist attack|mass shooting)\b",
             ),
-            "weapon": Sign(
+            "weapon": (
                 0.3,
                 r"\b(?:guns?|rifles?|pistols?|ammunition|explosives?|bombs?|grenades?)\b",
             ),
-            "threat": Sign(
+            "threat": (
                 0.85,
                 r"\b(?:i will|i'll|i'm going to|i am going to|we will|gonna) (?:kill|hurt|shoot|stab|murder|beat|"
                 r"destroy) (?:you|him|her|them|everyone)\b",
             ),
         },
     ),
-    "self_harm": Patterns(
+    "self_harm": _Harm(
         "suicide suicidal kill killing myself yourself himself herself themselves cut cutting self-harm "
         "harm overdose noose hang hanging anorexia bulimia purge purging starve starving die wrists",
         {
-            "suicide": Sign(
+            "suicide": (
                 0.8,
                 r"\b(?:commit(?:ting|ted)? suicide|suicid(?:e|al) (?:method|note|plan|thoughts?|attempt)s?|"
                 r"(?:kill|killing|killed|hang|hanging|hanged|shoot) (?:myself|yourself|himself|herself|"
                 r"themselves)|end (?:my|your|his|her) (?:own )?life|take (?:my|your) own life|"
                 r"(?:i|you should|just|go) (?:want to |wanna )?die\b(?! of)|kys)\b",
             ),
-            "injury": Sign(
+            "injury": (
                 0.75,
                 r"\b(?:(?:cut|cutting|hurt|hurting|harm|harming|burn|burning|starve|starving) (?:myself|yourself|"
                 r"himself|herself|themselves)|self[- ]harm(?:ing)?|slit (?:my|your) wrists?|overdos(?:e|ing) on)\b",
             ),
-            "eating": Sign(
+            "eating": (
                 0.5,
                 r"\b(?:pro[- ]?ana|thinspo|anorexia tips|hide (?:my|an) eating disorder|purging)\b",
             ),
-            "mention": Sign(0.3, r"\bsuicid(?:e|al)\b"),
+            "mention": (0.3, r"\bsuicid(?:e|al)\b"),
         },
     ),
 }
 
-SIGN_NAMES = tuple(f"{harm}: {name}" for harm, patterns in HARMS.items() for name in patterns.names)
+HARMS = tuple(_HARMS)
+SIGNS = Patterns(
+    {
+        f"{harm}: {name}": Sign(regex, known.triggers)
+        for harm, known in _HARMS.items()
+        for name, (_, regex) in known.signs.items()
+    }
+)
+_SURE = {
+    f"{harm}: {name}": probability
+    for harm, known in _HARMS.items()
+    for name, (probability, _) in known.signs.items()
+}
 
 
-def found_in(text: str) -> dict[str, dict[str, float]]:
-    """By harm the signs that are in `text`, with their probabilities; no harm without one."""
-    found = {harm: patterns.matches(text) for harm, patterns in HARMS.items()}
-    return {harm: signs for harm, signs in found.items() if signs}
-
-
-def names(found: dict[str, dict[str, float]]) -> list[str]:
-    """Those of `SIGN_NAMES` that were found."""
-    return [f"{harm}: {name}" for harm, signs in found.items() for name in signs]
+def sure(signs: Iterable[str], harm: str) -> float:
+    """The probability that at least one of the `harm`'s signs is right, were they independent."""
+    wrong = 1.0
+    for name in signs:
+        if name.startswith(harm):
+            wrong *= 1.0 - _SURE.get(name, 0.0)
+    return 1.0 - wrong

@@ -4,18 +4,23 @@ from __future__ import annotations
 
 import json
 import zlib
-from array import array
-from collections.abc import Collection, Mapping
+from collections.abc import Mapping
 from functools import cache
 from math import sqrt
 
-from scorers.kept import Kept
+import numpy as np
+from numpy.typing import NDArray
+
 from scorers.local.terms import PARTS_WEIGHT, SIZE, Terms, word_places
 from scorers.local.weights import read, sigmoid
 
 
 class Hashed:
-    """One linear model: a weight for each place of the hash table, for each sign, and a bias."""
+    """One linear model: a weight for each place of the hash table, for each sign, and a bias.
+
+    Log odds of a stretch are the bias, the weights of its signs, each once, and the sum of the
+    weights of its words and pairs over the square root of how many they are.
+    """
 
     def __init__(
         self,
@@ -29,44 +34,40 @@ class Hashed:
         threshold: float = 0.0,
     ) -> None:
         """`table` holds signed bytes, each a number of `unit`s."""
-        self._table = array("b", table)
-        if len(self._table) != SIZE:
-            raise ValueError(f"a table of {len(self._table)} weights instead of {SIZE}")
+        if len(table) != SIZE:
+            raise ValueError(f"a table of {len(table)} weights instead of {SIZE}")
+        self._table = np.frombuffer(table + b"\0", np.int8)
         self._unit = unit
-        self._bias = bias
-        self._signs = dict(signs)
+        self.bias = bias
+        self.signs = dict(signs)
         self._scale = scale
         self._shift = shift
         self.threshold = threshold
         """The log odds from which the answer is yes."""
-        self._words = Kept(self._weigh)
 
-    def sentence(self, terms: Terms) -> float:
-        """What a sentence's words and word pairs weigh together."""
-        words = sum(map(self._words.__getitem__, terms.words))
-        return words + sum(map(self._table.__getitem__, terms.pairs))
+    def sentences(self, terms: Terms) -> NDArray[np.float32]:
+        """What each sentence's words and word pairs weigh together."""
+        weights = terms.vocabulary.column(self._weigh, "f")[terms.words]
+        weights += self._table[terms.pairs]
+        found: NDArray[np.float32] = np.add.reduceat(weights, terms.starts)
+        found *= self._unit
+        return found
 
-    def odds(self, weight: float, count: int, signs: Collection[str]) -> float:
-        """The log odds of a stretch of text.
-
-        `weight` and `count` are its sentences' sums of `sentence` and of `Terms.size`; `signs` the
-        names of the signs in it, each once.
-        """
-        odds = self._bias
-        if signs:
-            weighed = self._signs
-            odds += sum([weighed[name] for name in signs if name in weighed])
-        return odds + weight * self._unit / sqrt(count or 1)
+    def weight(self, signs: Mapping[str, object] | frozenset[str]) -> float:
+        """What the named signs weigh."""
+        return sum([self.signs.get(name, 0.0) for name in signs])
 
     def probability(self, odds: float) -> float:
         """The calibrated probability of log odds."""
         return sigmoid(self._scale * odds + self._shift)
 
     def _weigh(self, word: str) -> float:
+        if not word:
+            return 0.0
         place, parts = word_places(word)
         weight = float(self._table[place])
         if parts:
-            weight += PARTS_WEIGHT * sum(self._table[p] for p in parts) / sqrt(len(parts))
+            weight += PARTS_WEIGHT * float(self._table[list(parts)].sum()) / sqrt(len(parts))
         return weight
 
 

@@ -1,97 +1,95 @@
-"""What the pattern engines share: named patterns behind a set of trigger words.
+"""Named patterns, searched only in sentences that have words without which they cannot match.
 
-A text is only searched when it has one of the triggers as a whole word, so that a clean text costs
-one set intersection. Patterns see the text in lower case with compatibility forms folded.
+Which words a sentence has is looked up for all sentences and patterns of a text at once, so that a
+text without any of them costs a few steps. Patterns see a sentence in lower case with compatibility
+forms folded and single blanks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Collection, Iterable, Mapping, Sequence
-from itertools import chain
+from collections.abc import Mapping
 from typing import NamedTuple
 
-from scorers.language import reads as reads
+import numpy as np
+
 from scorers.local.literals import literals
+from scorers.local.terms import Terms, terms
 from scorers.pieces import lowered
-from scorers.text import word_set
+from scorers.text import Text
+
+LONGEST = 1_000
+"""Characters of a sentence that are searched."""
 
 
 class Sign(NamedTuple):
-    """A regular expression and how sure a match is."""
+    """A regular expression and the words that it needs."""
 
-    probability: float
     regex: str
-    triggers: str = ""
-    """Words without one of which it cannot match; none: those of all the patterns."""
+    triggers: str
+    """Words, one of which stands in every match."""
+    also: str = ""
+    """Further words, one of which stands in every match; empty: none is needed."""
+
+
+NONE: frozenset[str] = frozenset()
+
+_ABOVE = 31
 
 
 class Patterns:
-    """Named signs of one thing."""
+    """Named signs of one thing; at most 31."""
 
-    def __init__(self, triggers: str, signs: Mapping[str, Sign]) -> None:
-        common = frozenset(triggers.split())
-        self._signs = []
-        by_trigger: dict[str, set[int]] = {word: set() for word in common}
+    def __init__(self, signs: Mapping[str, Sign]) -> None:
+        self.names = tuple(signs)
+        # Bits of the signs that a word triggers; above them, of those that need it beside.
+        self._bits: dict[str, int] = {}
+        self._free = 0
+        self._searched = []
         for number, (name, sign) in enumerate(signs.items()):
-            own = frozenset(sign.triggers.split())
-            gate = literals(sign.regex, known=own)
-            self._signs.append((name, sign.probability, gate, re.compile(sign.regex)))
-            for word in own:
-                by_trigger.setdefault(word, set()).add(number)
-        always = {n for n, sign in enumerate(signs.values()) if not sign.triggers}
-        self._triggers = frozenset(by_trigger)
-        self._by_trigger = {word: frozenset(own | always) for word, own in by_trigger.items()}
+            bit = 1 << number
+            for word in sign.triggers.split():
+                self._bits[word] = self._bits.get(word, 0) | bit
+            for word in sign.also.split():
+                self._bits[word] = self._bits.get(word, 0) | bit << _ABOVE
+            if not sign.also:
+                self._free |= bit
+            known = frozenset(f"{sign.triggers} {sign.also}".split())
+            gate = literals(sign.regex, known=known)
+            self._searched.append((bit, name, gate, re.compile(sign.regex)))
 
-    @property
-    def names(self) -> tuple[str, ...]:
-        """The names of the signs, in their order."""
-        return tuple(name for name, *_ in self._signs)
-
-    def matches(self, text: str) -> dict[str, float]:
-        """The names of the signs that are there, with their probabilities."""
-        return self.among(word_set(text), text)
-
-    def among(self, words: Collection[str], text: str) -> dict[str, float]:
-        """`matches` of a text whose words, and symbols that trigger signs, are known."""
-        return self.each([(words, text)])[0]
-
-    def each(self, parts: Sequence[tuple[Collection[str], str]]) -> list[dict[str, float]]:
-        """`among` of each part of one text: what no part can hold is ruled out once for all."""
-        present = self._triggers.intersection(chain.from_iterable(words for words, _ in parts))
-        if not present:
-            return [{} for _ in parts]
-        whole = "\n".join([lowered(text) for _, text in parts])
-        possible = {number for number in self._behind(present) if self._gate(number, whole)}
-        asked = frozenset(
-            word for word in present if not possible.isdisjoint(self._by_trigger[word])
+    def found(self, text: Text) -> tuple[frozenset[str], ...]:
+        """The names of the signs in each sentence of `terms`. Use it as `text.of(found)`."""
+        seen = text.of(terms)
+        if seen is None:
+            return ()
+        return tuple(
+            [
+                self._search(possible, text.sentence(*span)) if possible else NONE
+                for possible, span in zip(self._possible(seen), seen.spans, strict=True)
+            ]
         )
-        return [
-            self._search(possible.intersection(self._behind(own)), text)
-            if (own := asked.intersection(words))
-            else {}
-            for words, text in parts
-        ]
 
-    def _behind(self, present: Iterable[str]) -> set[int]:
-        return set().union(*map(self._by_trigger.__getitem__, present))
+    def _possible(self, seen: Terms) -> list[int]:
+        """Of each sentence the bits of the signs that it may hold."""
+        bits = seen.vocabulary.column(self._bits_of, "q")[seen.words]
+        if not bits.any():
+            return [0] * len(seen.spans)
+        bits = np.bitwise_or.reduceat(bits, seen.starts)
+        found: list[int] = (bits & (bits >> _ABOVE | self._free)).tolist()
+        return found
 
-    def _gate(self, number: int, low: str) -> bool:
-        gate = self._signs[number][2]
-        return not gate or any(map(low.__contains__, gate))
+    def _bits_of(self, word: str) -> int:
+        return self._bits.get(word, 0)
 
-    def _search(self, numbers: Iterable[int], text: str) -> dict[str, float]:
-        low = lowered(text)
-        return {
-            self._signs[number][0]: self._signs[number][1]
-            for number in sorted(numbers)
-            if self._gate(number, low) and self._signs[number][3].search(low)
-        }
-
-
-def combined(probabilities: Mapping[str, float]) -> float:
-    """The probability that at least one of independent signs is right."""
-    wrong = 1.0
-    for probability in probabilities.values():
-        wrong *= 1.0 - probability
-    return 1.0 - wrong
+    def _search(self, possible: int, sentence: str) -> frozenset[str]:
+        low = lowered(sentence[:LONGEST])
+        return frozenset(
+            [
+                name
+                for bit, name, gate, regex in self._searched
+                if possible & bit
+                and (not gate or any(map(low.__contains__, gate)))
+                and regex.search(low)
+            ]
+        )
