@@ -42,7 +42,8 @@ DOCUMENTS = {document["id"]: document["text"] for document in TRUTH["documents"]
 
 BEYOND_A_TRACE = {
     # A team's question, its work and its answer are messages in traces of their own, joined by
-    # links alone: each of the three answers is a turn, with its tool call, without the question.
+    # links alone: each of the three answers is a turn of one conversation, with its tool call,
+    # without the question.
     ("autogen", "tool_team"): {"turns", "query"},
     # The tool stands in the prompt's signature only; the model never called it.
     ("openinference-dspy", "tool"): {"tool"},
@@ -275,3 +276,11 @@ def test_only_retrieval_gives_documents():
         if "rag" not in scenario and not scenario.startswith("error"):
             for turn in _turns(library, scenario):
                 assert turn.documents == (), (library, scenario)
+
+
+def test_the_traces_of_a_team_are_one_conversation():
+    """autogen's runtime keeps the agents of a team by one key, which ends every destination."""
+    turns = dialects.read(*ALL["autogen", "tool_team"]).turns
+    assert len(turns) == 3
+    assert len({turn.conversation_id for turn in turns}) == 1
+    assert turns[0].conversation_id is not None

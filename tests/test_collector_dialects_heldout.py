@@ -1413,3 +1413,66 @@ def test_an_sdks_own_request_alone_is_neither_a_turn_nor_a_new_dialect():
         assert (reading.turns, reading.unreadable) == ([], {})
         (told,) = dialects.explain([span("request", scope=scope, attributes=attributes)])
         assert "could not be read" not in told.use
+
+
+def test_a_model_that_pydantic_printed_gives_its_text():
+    """`field='...' field='...'`, as autogen's messages come through OpenInference."""
+    printed = (
+        f"id='1' source='user' models_usage=None metadata={{}} content='{Q}' type='TextMessage'"
+    )
+    agent = span(
+        "helpdesk.on_messages_stream",
+        attributes={
+            "openinference.span.kind": "AGENT",
+            "input.value": json.dumps({"messages": [printed], "cancellation_token": "<x at 0x1>"}),
+        },
+    )
+    exchange(one([agent, chat([("user", Q)], A, agent.span_id)]))
+    exchange(one([chat([("user", "x=1 y=2 what is z?")], A)]), query="x=1 y=2 what is z?")
+
+
+def test_a_team_tells_calls_and_results_by_their_keys():
+    """autogen's events: contents without a type, the speaker as a source."""
+    said = {"models_usage": None, "metadata": {}}
+    call = {"id": "c", "name": "get_order_status", "arguments": json.dumps(ARGS)}
+    result = {"call_id": "c", "name": "get_order_status", "content": str(RESULT), "is_error": False}
+    messages = [
+        {**said, "source": "user", "content": Q, "type": "TextMessage"},
+        {**said, "source": "helpdesk", "content": [call], "type": "ToolCallRequestEvent"},
+        {**said, "source": "helpdesk", "content": [result], "type": "ToolCallExecutionEvent"},
+        {**said, "source": "helpdesk", "content": "They want it.", "type": "ThoughtEvent"},
+        {**said, "source": "helpdesk", "content": A, "type": "TextMessage"},
+    ]
+    turn = one(
+        [
+            span(
+                "RoundRobinGroupChat.run_stream",
+                attributes={
+                    "openinference.span.kind": "CHAIN",
+                    "input.value": json.dumps({"task": Q}),
+                    "output.value": json.dumps({"messages": messages, "stop_reason": "done"}),
+                },
+            )
+        ]
+    )
+    exchange(turn)
+    called(turn)
+
+
+def test_arguments_in_place_of_a_schema_define_no_tool():
+    """Some write the arguments under `tool.parameters`."""
+    root = span("agent", attributes={"gen_ai.operation.name": "invoke_agent"})
+    tool = span(
+        "tool",
+        root.span_id,
+        attributes={
+            "openinference.span.kind": "TOOL",
+            "tool.name": "get_order_status",
+            "tool.parameters": json.dumps(ARGS),
+            "input.value": json.dumps(ARGS),
+            "output.value": json.dumps(RESULT),
+        },
+    )
+    turn = one([root, tool])
+    called(turn)
+    assert turn.tool_definitions == ()

@@ -1,6 +1,7 @@
 """Shapes of values, whatever layout they came in; and that nothing raises on any of them."""
 
 import json
+import time
 
 import msgspec
 import pytest
@@ -655,3 +656,35 @@ def test_numbers_that_cannot_be_are_left_out_and_told():
     assert turn.time_to_first_token is None
     fields = ("input_tokens", "output_tokens", "cost", "first_token")
     assert reading.invalid == dict.fromkeys(fields, 1)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "Message(text='" * 20_000,
+        "Answer(text='" + "' " * 150_000,
+        "Message(ToolCallResult(result='" * 10_000,
+        "Message(" + "ToolCallResult(result='" * 15 + "'" * 100_000,
+        "id='1' content='" + "\\'" * 100_000,
+        "<document>" * 40_000 + "Question: x",
+        "[[ ## answer ## ]]\n" * 20_000,
+        "data:image/png;base64," * 20_000,
+        "{'a': " * 50_000,
+        "[" * 300_000,
+    ],
+)
+def test_hostile_texts_take_no_more_time_than_long_ones(text):
+    """Marks that open and never close, as a message, a question and a tool's result."""
+    spans = [
+        Span(
+            trace_id="a" * 32,
+            span_id=f"{number:016x}",
+            start=1,
+            end=2,
+            attributes={"openinference.span.kind": kind, "input.value": text, "output.value": text},
+        )
+        for number, kind in enumerate(("CHAIN", "LLM", "TOOL", "RETRIEVER"), 1)
+    ]
+    began = time.process_time()
+    dialects.read(spans)
+    assert time.process_time() - began < 5

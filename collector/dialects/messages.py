@@ -7,10 +7,10 @@ here. Tool results always become sayings of their own, whatever message they tra
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
+from collector.dialects import printed
 from collector.dialects.finish import finish_reason
 from collector.dialects.media import without_data
 from collector.dialects.parts import (
@@ -23,7 +23,7 @@ from collector.dialects.parts import (
     tool_call,
 )
 from collector.dialects.said import ROLES, Said
-from collector.dialects.values import decoded, dumped, hidden, plain, unescaped
+from collector.dialects.values import decoded, dumped, hidden, plain
 
 _CLASSES = {
     "systemmessage": "system",
@@ -48,15 +48,6 @@ _LISTS = {
 _MESSAGE_KEYS = ("role", "content", "parts", "tool_calls", "author")
 _KEYED = (*CALL_KEYS, *RESULT_KEYS)
 _MAX_DEPTH = 12
-_REPR = re.compile(r"^(?:Chat)?Message\(|^\w*Message\(_?role=")
-_REPR_TEXT = re.compile(r"text=(?P<quote>['\"])(?P<text>.*?)(?<!\\)(?P=quote)\s*[,)\]]", re.DOTALL)
-_REPR_RESULT = re.compile(
-    r"ToolCallResult\(result=(?P<quote>['\"])(?P<result>.*?)(?<!\\)(?P=quote), "
-    r"origin=ToolCall\(tool_name=(?P<name>'[^']*'), arguments=.*?, id=(?P<id>'[^']*'|None)",
-    re.DOTALL,
-)
-"""Haystack's message of a tool."""
-_REPR_ROLE = re.compile(r"role=<?(?:\w+\.)?(?P<role>\w+)", re.IGNORECASE)
 
 
 def conversation(value: Any, role: str = "user") -> list[Said]:
@@ -84,24 +75,10 @@ def _read(value: Any, role: str, said: list[Said], depth: int) -> None:
 def _text(value: str, role: str, said: list[Said]) -> None:
     if hidden(value):
         return
-    if "Message(" in value[:40] and _REPR.match(value):
-        if results := list(_REPR_RESULT.finditer(value)):
-            said += [_printed_result(one) for one in results]
-            return
-        found = _REPR_TEXT.findall(value)
-        spoken = _REPR_ROLE.search(value)
-        if found:
-            by = ROLES.get(spoken["role"].lower(), role) if spoken else role
-            said.append(Said(by, "\n".join(unescaped(text) for _, text in found)))
-            return
+    if found := printed.messages(value, role):
+        said += found
+        return
     said.append(Said(role, without_data(value)))
-
-
-def _printed_result(found: re.Match[str]) -> Said:
-    text = unescaped(found["result"])
-    answers = None if found["id"] == "None" else found["id"].strip("'")
-    name = found["name"].strip("'")
-    return Said("tool", text, answers=answers, name=name, result=decoded(text))
 
 
 def _list(items: list[Any] | tuple[Any, ...], role: str, said: list[Said], depth: int) -> None:
@@ -146,9 +123,13 @@ def _simple(item: dict[str, Any]) -> Said | None:
     return None
 
 
+_SPOKEN = frozenset({"role", "message", "kwargs", "models_usage"})
+"""Keys of a message; the last one is autogen's."""
+
+
 def is_part(item: Any) -> bool:
     """Whether this is a part of one message, rather than a message: nobody is named to say it."""
-    if type(item) is not dict or "role" in item or "message" in item or "kwargs" in item:
+    if type(item) is not dict or not _SPOKEN.isdisjoint(item):
         return False
     kind = item.get("type")
     if type(kind) is str:
@@ -212,7 +193,7 @@ def _langchain(value: dict[str, Any], role: str, said: list[Said], depth: int) -
 
 
 def _role(message: Mapping[str, Any], default: str) -> str:
-    for key in ("role", "type", "author", "_role"):
+    for key in ("role", "type", "author", "_role", "source"):
         named = message.get(key)
         if type(named) is dict:
             named = named.get("label") or named.get("role") or named.get("name")

@@ -31,7 +31,16 @@ RESULT_TYPES = frozenset(
 CALL_KEYS = ("toolUse", "tool_call", "functionCall", "function_call")
 RESULT_KEYS = ("toolResult", "tool_call_result", "functionResponse", "function_response")
 _TEXT_TYPES = frozenset({None, "text", "output_text", "input_text", "markdown"})
-SILENT = frozenset({"reasoning", "thinking", "redacted_thinking", "summary_text", "step-start"})
+SILENT = frozenset(
+    {
+        "reasoning",
+        "thinking",
+        "redacted_thinking",
+        "summary_text",
+        "step-start",
+        "ThoughtEvent",
+    }
+)
 """Types of parts that a model does not say to anybody."""
 _SILENT_KEYS = ("reasoning", "reasoningContent", "thinking")
 _MEDIA_KEYS = ("inline_data", "inlineData", "file_data", "fileData", "image", "document", "video")
@@ -58,6 +67,9 @@ class Parts(msgspec.Struct):
 
     def _part(self, part: dict[str, Any]) -> None:
         kind = part.get("type")
+        if kind is None and "call_id" in part:
+            self.results.append(tool_result(part))
+            return
         if kind == "text" or kind is None:
             text = part.get("text", part.get("content"))
             if type(text) is str:
@@ -82,6 +94,9 @@ class Parts(msgspec.Struct):
             if type(part.get(key)) is dict:
                 self.results.append(tool_result(part[key]))
                 return
+        if kind is None and "name" in part and "arguments" in part:
+            self.calls.append(tool_call(part))
+            return
         if any(key in part for key in _SILENT_KEYS):
             return
         text = part.get("text")

@@ -9,9 +9,10 @@ from __future__ import annotations
 import re
 from typing import Any
 
+from collector.dialects import printed
 from collector.dialects.messages import conversation
 from collector.dialects.said import Said
-from collector.dialects.values import decoded, hidden, unescaped
+from collector.dialects.values import decoded, hidden
 
 _ASKED = (
     "inputs",
@@ -99,9 +100,6 @@ _WRAPPERS = (
     "generator",
     "return_values",
 )
-_REPR = re.compile(r"[A-Z]\w*\(\w+=")
-_REPR_ASKED = ("query_str", "user_msg", "question", "input", "text", "content")
-_REPR_ANSWERED = ("response", "raw", "final_answer", "answer", "output", "text", "content")
 _FIELD = re.compile(r"\[\[ ## (?P<name>\w+) ## \]\]\s*\n?")
 _TASK = re.compile(
     r"^\s*(?:Current Task|New task):\s*(?P<task>.+?)"
@@ -129,7 +127,9 @@ def _find(value: Any, keys: tuple[str, ...], role: str, depth: int) -> list[Said
     if type(value) is str:
         if hidden(value):
             return []
-        return _of_repr(value, role) if _REPR.match(value) else [Said(role, value)]
+        if printed.is_repr(value):
+            return printed.spoken(value, role)
+        return (printed.is_fields(value) and printed.spoken(value, role)) or [Said(role, value)]
     if depth > _MAX_DEPTH:
         return []
     if type(value) is list:
@@ -158,15 +158,6 @@ def _find(value: Any, keys: tuple[str, ...], role: str, depth: int) -> list[Said
         if type(inner) in (dict, list) and (said := _find(inner, keys, role, depth + 1)):
             return said
     return _only(value, keys, role, depth)
-
-
-def _of_repr(text: str, role: str) -> list[Said]:
-    """The text inside an object's repr, by the names of its fields; none without such a field."""
-    for name in _REPR_ASKED if role == "user" else _REPR_ANSWERED:
-        found = re.search(rf"\b{name}=(['\"])(.*?)(?<!\\)\1\s*[,)\]]", text, re.DOTALL)
-        if found:
-            return [Said(role, unescaped(found[2]))]
-    return []
 
 
 def _of_list(items: list[Any], keys: tuple[str, ...], role: str, depth: int) -> list[Said]:

@@ -2,21 +2,29 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 from collector.dialects import facts
-from collector.dialects.parts import tool_call, tool_result
+from collector.dialects.messages import conversation
 from collector.dialects.said import Said
 from collector.dialects.step import Step
 from collector.dialects.values import decoded
 
+_KEY = re.compile(r"\.\((?P<key>[^()]+)\)-[AT]\Z")
+"""The end of a destination: `type.(key)-A` for an agent, `type.(source)-T` for a topic."""
+
 
 def read(step: Step) -> None:
-    """Read the message that an agent or the team's manager processed.
+    """Read the message that an agent or the team's manager processed, and the conversation: the
+    key by which the runtime keeps one instance of each agent, a team's id or the app's session.
 
     A start carries the user's task; a response carries the answer with the tool calls before it.
     Messages published on the way repeat what the response holds, and are left alone.
     """
+    kept = _KEY.search(str(step.span.attributes.get("messaging.destination", "")))
+    if kept and kept["key"] != "default":
+        step.conversation = step.conversation or kept["key"]
     message = decoded(step.span.attributes.get("message"))
     if type(message) is not dict:
         return
@@ -41,11 +49,4 @@ def _said(item: Any, step: Step) -> list[Said]:
         facts.used(item["models_usage"], spent)
         step.input_tokens = (step.input_tokens or 0) + (spent.input_tokens or 0)
         step.output_tokens = (step.output_tokens or 0) + (spent.output_tokens or 0)
-    content = item.get("content")
-    if item.get("type") == "ToolCallRequestEvent" and type(content) is list:
-        calls = tuple(tool_call(call) for call in content if type(call) is dict)
-        return [Said("assistant", calls=calls)]
-    if item.get("type") == "ToolCallExecutionEvent" and type(content) is list:
-        return [tool_result(part) for part in content if type(part) is dict]
-    role = "user" if item.get("source") == "user" else "assistant"
-    return [Said(role, content)] if type(content) is str else []
+    return conversation(item, "assistant")

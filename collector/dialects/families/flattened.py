@@ -129,9 +129,11 @@ def tool(step: Step) -> None:
     attributes = step.span.attributes
     step.tool = step.tool or plain(attributes.get("tool.name"))
     step.tool_id = step.tool_id or plain(attributes.get("tool.id"))
-    if "tool.parameters" in attributes and not step.definitions:
-        told = {key: attributes.get(f"tool.{key}") for key in ("name", "description", "parameters")}
-        step.definitions = definitions([told])
+    schema = decoded(attributes.get("tool.parameters"))
+    if type(schema) is dict and "properties" in schema:  # some write the arguments there
+        described = attributes.get("tool.description")
+        told = {"name": step.tool, "description": described, "parameters": schema}
+        step.definitions = step.definitions or definitions([told])
 
 
 def _message(item: Any) -> Any:
