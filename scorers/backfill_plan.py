@@ -16,6 +16,7 @@ from assay import when
 from assay.config import Config, JudgeBudget, JudgeEndpoint
 from assay.config import Judge as JudgeSettings
 from assay.records import Turn
+from scorers import cascade
 from scorers.backfill_known import Known
 from scorers.backfill_run import Run
 from scorers.backfill_source import TurnSource
@@ -154,7 +155,8 @@ def _price(
                 continue
             evidence = evidence_of(turn, question.prompt.inputs)
             own = question.prompt.fixed_tokens + tokens_of(evidence)
-            times = question.samples * (2 if question.prompt.scale.kind == "pair" else 1)
+            times = question.samples * (2.0 if question.prompt.scale.kind == "pair" else 1.0)
+            times *= cascade.share_asked(turn, entry)
             calls += times
             tokens_in += own * times
             tokens_out += ANSWER_TOKENS * times
@@ -162,7 +164,7 @@ def _price(
             if price is None or cost is None:
                 cost = None
             else:
-                cost += cost_of(price, own * times, 0, ANSWER_TOKENS * times)
+                cost += cost_of(price, round(own * times), 0, round(ANSWER_TOKENS * times))
     found.judge_calls = round(calls * scale)
     found.input_tokens = round(tokens_in * scale)
     found.output_tokens = round(tokens_out * scale)

@@ -174,6 +174,11 @@ def look(turn: Turn, entry: Entry) -> First:
     return First(verdict, local, pi, asked=draw(turn.turn_id, entry.metric) < pi)
 
 
+def share_asked(turn: Turn, entry: Entry) -> float:
+    """The probability that the judge is asked of a turn for an entry that it answers."""
+    return look(turn, entry).pi if isinstance(entry.scorer, CascadeScorer) else 1.0
+
+
 def probability(local: float, most: float, least: float) -> float:
     """With which the judge is asked of a turn that fails with the probability `local`."""
     return max(least, most * 2 * math.sqrt(local * (1 - local)))

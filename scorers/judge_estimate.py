@@ -11,7 +11,9 @@ import msgspec
 from assay.config import Config
 from assay.errors import ConfigError
 from assay.records import JudgeUsage, Turn
-from scorers.judge import ENGINE, Judge
+from scorers import cascade
+from scorers.judge import Judge
+from scorers.judged_plan import plan_of
 from scorers.judging.budget import Budget
 from scorers.judging.capabilities import Ask
 from scorers.judging.client import Answer, JudgeClient
@@ -19,7 +21,6 @@ from scorers.judging.endpoint import Choice, Reply
 from scorers.judging.library import load_library
 from scorers.judging.prices import cost_of
 from scorers.plan import Entry
-from scorers.registry import registered, resolve
 
 REASON_TOKENS = 90
 """Assumed for the text of a reason."""
@@ -71,16 +72,18 @@ async def estimate(config: Config, turns: Iterable[Turn]) -> Estimate:
     if config.judge is None:
         raise ConfigError(["judge: needed to estimate what judging costs"])
     judge = Judge(DryClient(config), load_library(config.judge.prompts))
-    plan = resolve(config, registered() | judge.scorers())
+    plan = plan_of(config, judge)
     found = Estimate()
     for turn in turns:
         found.turns += 1
         entries = [
             entry
             for entry in plan.entries(turn.app)
-            if entry.engine == ENGINE and entry.metric.subject != "conversation"
+            if cascade.answered_by_judge(entry) and entry.metric.subject != "conversation"
         ]
-        for entry, verdict in zip(entries, await judge.verdicts(turn, entries), strict=True):
+        for entry, verdict in zip(
+            entries, await cascade.verdicts(judge, turn, entries), strict=True
+        ):
             if verdict.judge_usage is not None:
                 _add(found.metrics.setdefault(_name(entry), MetricCost()), verdict.judge_usage)
     return found

@@ -7,7 +7,7 @@ from msgspec.structs import replace
 from assay.catalogue import cascaded
 from assay.errors import ConfigError
 from assay.records import Cascade, decode_turn_scores, encode
-from scorers.cascade import cascades, draw, look, named, probability, verdicts
+from scorers.cascade import cascades, draw, look, named, probability, share_asked, verdicts
 from scorers.judge import Judge
 from scorers.judged_plan import plan_of, scorers_with
 from scorers.judging.budget import Budget
@@ -176,3 +176,16 @@ async def test_draw_is_even_and_repeats(stand_in):
     draws = [draw(f"{number:032x}-0", entry.metric) for number in range(20_000)]
     assert sum(d < 0.1 for d in draws) / len(draws) == pytest.approx(0.1, abs=0.01)
     assert look(TURN, entry) == look(TURN, named(entry, judge))
+
+
+async def test_price_counts_the_share_that_is_asked(stand_in):
+    """A price beforehand multiplies the calls of a cascade with their probability."""
+    judge = Judge(*_client(stand_in))
+    config = config_of(
+        stand_in.base_url,
+        "fluency",
+        {"groundedness": {"engine": "cascade", "options": {"most": 0.25, "least": 0.25}}},
+    )
+    shares = {e.metric.name: share_asked(TURN, e) for e in plan_of(config, judge).entries("app")}
+    await judge.stop()
+    assert shares == {"fluency": 1.0, "groundedness": 0.25}

@@ -101,10 +101,11 @@ class Segment:
         best: tuple[int, int, int, int] | None = None
         seen: set[int] = set()
         firsts = np.searchsorted(self._hashes, found.hashes)
-        ends = np.searchsorted(self._hashes, found.hashes, side="right")
-        for first, end, own in zip(
-            firsts.tolist(), ends.tolist(), found.places.tolist(), strict=True
-        ):
+        inside = np.minimum(firsts, len(self._hashes) - 1)
+        known = np.flatnonzero(self._hashes[inside] == found.hashes) if len(self._hashes) else []
+        for index in known:
+            first, own = int(firsts[index]), int(found.places[index])
+            end = int(np.searchsorted(self._hashes, found.hashes[index], side="right"))
             for place in self._places[first : min(end, first + MOST_PLACES)].tolist():
                 if place - own in seen:
                     continue
@@ -146,4 +147,5 @@ def _low(words: Hashes) -> NDArray[np.uint32]:
 def _mapped(path: Path, kind: type[np.generic]) -> NDArray[np.generic]:
     if path.stat().st_size == 0:
         return np.empty(0, kind)
-    return np.memmap(path, kind, mode="r")
+    # As a plain array: every slice of a memmap object costs microseconds.
+    return np.memmap(path, kind, mode="r").view(np.ndarray)
