@@ -32,7 +32,8 @@ POLL = 0.2
 MAX_RECORDS = 2000
 BACK_OFF = 0.5
 GIVE_UP = 60.0
-"""Seconds in which a member must give a partition away; afterwards it goes without."""
+"""Seconds in which a member must give a partition away; afterwards it goes without. Half of what
+the brokers wait for a rebalance, where that is less: who takes longer is thrown out."""
 LEAVE = 5.0
 
 
@@ -101,6 +102,7 @@ class Pump:
     ) -> None:
         self._assignor = ByNumber()
         self._options = {**options, "partition_assignment_strategy": [self._assignor]}
+        self.give_up = min(GIVE_UP, options["max_poll_interval_ms"] / 2000)
         self._topics = topics
         self._restore = restore
         self._hand_over = hand_over
@@ -311,7 +313,7 @@ class _Listener(AsyncConsumerRebalanceListener):  # type: ignore[misc]
     async def on_partitions_revoked(self, revoked: Iterable[TopicPartition]) -> None:
         places = list(revoked)
         finished = self._pump.going(places)
-        deadline = time.monotonic() + GIVE_UP
+        deadline = time.monotonic() + self._pump.give_up
         while not finished.is_set() and time.monotonic() < deadline and not self._pump.closing:
             await KernelEvent("_sleep", 0.02)
         self._pump.gone(places)
