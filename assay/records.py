@@ -105,6 +105,8 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     input_tokens: int | None = None
     output_tokens: int | None = None
     cached_tokens: int | None = None
+    embedding_tokens: int | None = None
+    """Of the turn's embedding calls; in none of the others."""
     cost: float | None = None
     """US dollars, as exported by the app; price tables are applied by the metric `cost_usd`."""
 
