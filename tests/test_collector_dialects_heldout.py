@@ -5,6 +5,7 @@ import json
 
 import pytest
 
+from assay.records import Usage
 from collector import dialects
 from collector.spans import Event, Log, Span
 
@@ -1476,3 +1477,17 @@ def test_arguments_in_place_of_a_schema_define_no_tool():
     turn = one([root, tool])
     called(turn)
     assert turn.tool_definitions == ()
+
+
+def test_embeddings_have_tokens_of_their_own():
+    """Once each, beside those of the model calls; alone they are no turn."""
+    root = span("app", attributes={"openinference.span.kind": "CHAIN", "input.value": Q})
+    kind = {"openinference.span.kind": "EMBEDDING", "llm.token_count.prompt": 9}
+    wrapper = span("embed_query", root.span_id, attributes=kind)
+    call = span("CreateEmbeddings", wrapper.span_id, attributes=kind)
+    again = span("CreateEmbeddings", root.span_id, attributes=kind)
+    usage = {"gen_ai.usage.input_tokens": 40, "gen_ai.usage.output_tokens": 5}
+    answered = chat([("user", Q)], A, root.span_id, attributes=usage)
+    turn = one([root, wrapper, call, again, answered])
+    assert turn.usage == Usage(input_tokens=40, output_tokens=5, embedding_tokens=18)
+    assert dialects.read([call]).turns == []

@@ -169,8 +169,18 @@ def _usage(segment: Segment) -> Usage:
         input_tokens=_sum(counted, "input_tokens"),
         output_tokens=_sum(counted, "output_tokens"),
         cached_tokens=_sum(counted, "cached_tokens"),
+        embedding_tokens=_sum(_embeddings(segment), "input_tokens"),
         cost=_sum(costs, "cost"),
     )
+
+
+def _embeddings(segment: Segment) -> list[Step]:
+    """The embedding calls that tell their tokens, without what is wrapped around one."""
+    told = [s for s in segment.steps if s.kind == "embedding" and s.input_tokens is not None]
+    if len(told) < 2:
+        return told
+    around = {id(outer) for step in told for outer in segment.unit.above(step)}
+    return [step for step in told if id(step) not in around]
 
 
 def _spent(step: Step) -> bool:
