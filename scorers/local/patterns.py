@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
+from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
@@ -36,6 +37,9 @@ NONE: frozenset[str] = frozenset()
 
 _ABOVE = 31
 
+_Searched = tuple[str, tuple[str, ...], re.Pattern[str]]
+"""The name of a sign, strings of which a match has one, and the pattern."""
+
 
 class Patterns:
     """Named signs of one thing; at most 31."""
@@ -45,7 +49,7 @@ class Patterns:
         # Bits of the signs that a word triggers; above them, of those that need it beside.
         self._bits: dict[str, int] = {}
         self._free = 0
-        self._searched = []
+        searched: list[tuple[int, _Searched]] = []
         for number, (name, sign) in enumerate(signs.items()):
             bit = 1 << number
             for word in sign.triggers.split():
@@ -56,7 +60,13 @@ class Patterns:
                 self._free |= bit
             known = frozenset(f"{sign.triggers} {sign.also}".split())
             gate = literals(sign.regex, known=known)
-            self._searched.append((bit, name, gate, re.compile(sign.regex)))
+            searched.append((bit, (name, gate, re.compile(sign.regex))))
+
+        @lru_cache(maxsize=1024)
+        def behind(possible: int) -> list[_Searched]:
+            return [each for bit, each in searched if possible & bit]
+
+        self._behind = behind
 
     def found(self, text: Text) -> tuple[frozenset[str], ...]:
         """The names of the signs in each sentence of `terms`. Use it as `text.of(found)`."""
@@ -87,9 +97,7 @@ class Patterns:
         return frozenset(
             [
                 name
-                for bit, name, gate, regex in self._searched
-                if possible & bit
-                and (not gate or any(map(low.__contains__, gate)))
-                and regex.search(low)
+                for name, gate, regex in self._behind(possible)
+                if (not gate or any(map(low.__contains__, gate))) and regex.search(low)
             ]
         )

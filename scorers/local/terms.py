@@ -12,7 +12,7 @@ import re
 from array import array
 from collections.abc import Callable
 from functools import lru_cache
-from itertools import accumulate, chain
+from itertools import chain
 from typing import Any, NamedTuple
 from zlib import crc32
 
@@ -91,7 +91,7 @@ def terms(text: Text) -> Terms | None:
     """The terms of the text; none when it has no words. Use it as `text.of(terms)`."""
     vocabulary = _vocabulary()
     found = list(map(vocabulary.pieces.__getitem__, [piece.low for piece in text.pieces]))
-    words = np.array(list(chain.from_iterable(found)), np.int32)
+    words = np.fromiter(chain.from_iterable(found), np.int32)
     if not len(words):
         return None
     spans = text.spans
@@ -101,8 +101,9 @@ def terms(text: Text) -> Terms | None:
             for start, end in spans
             for place in range(start, end, MOST)
         ]
-    before = np.array([0, *accumulate(map(len, found))], np.intp)
-    edges = before[[0, *(end for _, end in spans)]]
+    before = np.fromiter(map(len, found), np.intp, len(found)).cumsum()
+    edges = np.zeros(len(spans) + 1, np.intp)
+    edges[1:] = before[[end - 1 for _, end in spans]]
     starts, counts = edges[:-1], edges[1:] - edges[:-1]
     if not counts.all():
         kept = counts > 0
@@ -122,9 +123,11 @@ def terms(text: Text) -> Terms | None:
 
 def _once(values: NDArray[np.int32], sentence: NDArray[np.intp], instead: int) -> NDArray[np.int32]:
     """The values, with `instead` for those that stood before in the same sentence."""
-    _, firsts = np.unique(sentence << 32 | values, return_index=True)
-    found = np.full_like(values, instead)
-    found[firsts] = values[firsts]
+    keys = sentence << 32 | values
+    order = keys.argsort(kind="stable")
+    keys = keys[order]
+    found = values.copy()
+    found[order[1:][keys[1:] == keys[:-1]]] = instead
     return found
 
 
