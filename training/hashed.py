@@ -22,33 +22,29 @@ def matrix(
     texts: Iterable[tuple[Terms, Iterable[str]]],
     signs: Sequence[str],
     sentences: int | None = None,
-    kept: Sequence[Array] = (),
 ) -> sp.csr_matrix:
     """A row for each text, given as its terms and the names of its signs.
 
-    Only the words and pairs of the first `sentences` count; of each text only those of the
-    sentences for which `kept` is 1.
+    Only the words and pairs of the first `sentences` count.
     """
     places: list[int] = []
     values: list[float] = []
     starts = [0]
     sign_place = {name: SIZE + i for i, name in enumerate(signs)}
-    for text, (terms, found) in enumerate(texts):
+    for terms, found in texts:
         row: dict[int, float] = {}
-        wanted = np.ones(len(terms.starts), bool)
-        wanted[sentences if sentences is not None else len(wanted) :] = False
-        if kept:
-            wanted &= kept[text] > 0
-        mine = np.repeat(wanted, np.diff(terms.starts, append=len(terms.words)))
-        for number in filter(None, terms.words[mine].tolist()):
+        end = len(terms.words)
+        if sentences is not None and len(terms.starts) > sentences:
+            end = int(terms.starts[sentences])
+        for number in filter(None, terms.words[:end].tolist()):
             own, parts = word_places(terms.vocabulary.words[number])
             row[own] = row.get(own, 0.0) + 1
             for part in parts:
                 row[part] = row.get(part, 0.0) + PARTS_WEIGHT / math.sqrt(len(parts))
-        for pair in terms.pairs[mine].tolist():
+        for pair in terms.pairs[:end].tolist():
             if pair != NOWHERE:
                 row[pair] = row.get(pair, 0.0) + 1
-        norm = 1 / math.sqrt(terms.sizes[wanted].sum())
+        norm = 1 / math.sqrt(terms.sizes[:sentences].sum())
         places += row.keys()
         values += [value * norm for value in row.values()]
         for name in found:

@@ -36,13 +36,6 @@ def harms(folder: Path) -> list[tuple[str, str, float]]:
     return found
 
 
-def requests(folder: Path) -> list[str]:
-    """AdvBench's harmful requests (MIT)."""
-    file = folder.parent / "seed_datasets" / "local" / "adv_bench.prompt"
-    lines = file.read_text(encoding="utf-8").splitlines()
-    return [line.removeprefix("- value: ").strip("'\"") for line in lines if "- value: " in line]
-
-
 def _read(file: Path) -> list[dict[str, str]]:
     with file.open(encoding="utf-8-sig", errors="replace", newline="") as lines:
         return list(csv.DictReader(dropwhile(_remarks, lines)))
