@@ -141,7 +141,7 @@ TURNS = TableSpec(
         Column("feedback", TEXT, _text("feedback")),
         *(
             Column(name, WHOLE, _part("usage", name))
-            for name in ("input_tokens", "output_tokens", "cached_tokens")
+            for name in ("input_tokens", "output_tokens", "cached_tokens", "embedding_tokens")
         ),
         Column("cost", REAL, _part("usage", "cost")),
         Column("started_at", TIME, _time("started_at")),
