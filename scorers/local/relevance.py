@@ -1,7 +1,8 @@
 """Relevance by overlap: how much of what the query asks for comes back in the response.
 
 An answer may speak of the query's subject in other words, so what overlaps with a document that
-covers the query counts as well, and one shared word is enough for a pass.
+covers the query counts as well, and one shared word is enough for a pass. A reply that only repeats
+the question passes too.
 """
 
 from __future__ import annotations
