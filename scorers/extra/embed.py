@@ -24,8 +24,8 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
 STEEP, MIDDLE = 14.0, 0.2
-"""Of the logistic curve from cosine to the probability that the response is on the subject: fitted on
-labelled rows against the responses to other queries (docs/engines.md)."""
+"""Of the logistic curve from cosine to the probability that the response is on the subject: fitted
+on labelled rows against the responses to other queries (docs/engines.md)."""
 MOST_SURE = 0.75
 """Confidence of a pass: on the subject is not yet a good answer."""
 
