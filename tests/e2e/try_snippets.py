@@ -1,8 +1,9 @@
 """Tries every snippet of docs/instrument.md as it is written: `make snippets [ONLY=langfuse]`.
 
-Each gets an environment of its own under `--into`, filled by the snippet's own `pip install` line,
-and its own settings. A stand-in provider answers on loopback and takes the OTLP in. A snippet has
-passed when its spans read as one turn with the question, the answer and the model.
+Each gets an environment of its own under `--into`, filled by the snippet's own `pip install` or
+`npm install` line, and its own settings. A stand-in provider answers on loopback and takes the OTLP
+in. A snippet has passed when its spans read as one turn with the question, the answer and the
+model.
 """
 
 from __future__ import annotations
@@ -28,11 +29,13 @@ from collector import decode, dialects
 PAGE = Path(__file__).parents[2] / "docs/instrument.md"
 SNIPPET = re.compile(
     r"```sh\n(?P<shell>(?:(?!```).)*)```(?:(?!```).)*?"
-    r"<!-- tried: (?P<name>[\w-]+) -->\n```python\n(?P<code>.*?)```",
+    r"<!-- tried: (?P<name>[\w-]+) -->\n```(?P<language>python|js)\n(?P<code>.*?)```",
     re.DOTALL,
 )
 QUESTION = "How long is the warranty on a kettle?"
 ANSWER = "Two years, from the day of purchase."
+FIELD = "[[ ## answer ## ]]"
+"""How DSPy asks for an answer, and is given it."""
 PUBLIC = "http://127.0.0.1:4318"
 
 
@@ -43,7 +46,7 @@ class StandIn(BaseHTTPRequestHandler):
     bodies: ClassVar[list[bytes]] = []
 
     def do_POST(self) -> None:
-        body = self.rfile.read(int(self.headers.get("content-length") or 0))
+        body = self._body()
         if "chat/completions" not in self.path:
             if self.path.endswith("/v1/traces"):
                 if self.headers.get("content-encoding") == "gzip":
@@ -55,9 +58,20 @@ class StandIn(BaseHTTPRequestHandler):
             lines = [f"data: {json.dumps(part)}\n\n" for part in parts]
             self._send("text/event-stream", ("".join(lines) + "data: [DONE]\n\n").encode())
         else:
-            message = {"role": "assistant", "content": ANSWER}
+            text = f"{FIELD}\n{ANSWER}" if FIELD.encode() in body else ANSWER
+            message = {"role": "assistant", "content": text}
             whole = _reply({"index": 0, "message": message, "finish_reason": "stop"})
             self._send("application/json", json.dumps(whole).encode())
+
+    def _body(self) -> bytes:
+        if self.headers.get("transfer-encoding") != "chunked":
+            return self.rfile.read(int(self.headers.get("content-length") or 0))
+        body = b""
+        while size := int(self.rfile.readline(), 16):
+            body += self.rfile.read(size)
+            self.rfile.readline()
+        self.rfile.readline()
+        return body
 
     def _send(self, kind: str, body: bytes) -> None:
         self.send_response(200)
@@ -81,24 +95,30 @@ def _chunk(delta: dict[str, str], finish: str | None = None) -> dict[str, object
     return _reply(choice, "chat.completion.chunk")
 
 
-def attempt(name: str, shell: str, code: str, into: Path, url: str) -> str | None:
+def attempt(name: str, shell: str, language: str, code: str, into: Path, url: str) -> str | None:
     """Run one snippet; None when it passed, else what is wrong."""
     home = into / name
-    if not home.exists():
-        venv.create(home, with_pip=True)
-    settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_SERVICE_NAME": "my-app"}
     python = str(home / "bin/python")
+    command = [python, "-c", code] if language == "python" else ["node", "snippet.mjs"]
+    if language == "python" and not home.exists():
+        venv.create(home, with_pip=True)
+    elif language == "js":
+        home.mkdir(exist_ok=True)
+        (home / "snippet.mjs").write_text(code)
+    settings = {"OTEL_EXPORTER_OTLP_ENDPOINT": url, "OTEL_SERVICE_NAME": "my-app"}
     for line in shell.splitlines():
         words = shlex.split(line)
         if words[:2] == ["pip", "install"]:
             subprocess.run([python, "-m", "pip", "install", "--quiet", *words[2:]], check=True)
+        elif words[:2] == ["npm", "install"]:
+            subprocess.run(["npm", "install", "--silent", *words[2:]], cwd=home, check=True)
         elif words[:1] == ["export"]:
             pairs = (word.partition("=") for word in words[1:])
             settings |= {key: value.replace(PUBLIC, url) for key, _, value in pairs}
     settings |= {"OPENAI_API_KEY": "any", "OPENAI_BASE_URL": f"{url}/v1"}
     StandIn.bodies.clear()
     done = subprocess.run(
-        [python, "-c", code],
+        command,
         env={**os.environ, **settings},
         cwd=home,
         capture_output=True,
@@ -130,7 +150,7 @@ def main() -> int:
         name = found["name"]
         if wanted.only and name not in wanted.only:
             continue
-        wrong = attempt(name, found["shell"], found["code"], wanted.into, url)
+        wrong = attempt(name, found["shell"], found["language"], found["code"], wanted.into, url)
         print(f"{name}: {'passed' if wrong is None else wrong}", flush=True)
         failed += wrong is not None
     server.shutdown()
