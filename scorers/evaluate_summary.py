@@ -7,6 +7,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 import msgspec
 
+from assay.catalogue import CASCADE
 from assay.records import Direction, Kind, Score, Subject
 from scorers.evaluate import Result
 from scorers.statistics import Interval, Mean, mean, rate
@@ -50,7 +51,16 @@ def _summary(scores: Sequence[Score]) -> Summary:
     failed = verdicts.count(False)
     errors = sum(score.outcome == "error" for score in scores)
     judged = len(verdicts)
+    centre = mean(values)
     defects = rate(failed, judged, judged) if judged else None
+    if first.engine == CASCADE and centre is not None:
+        # Its values are estimates; its verdicts are sometimes the judge's and sometimes not.
+        lower, upper = centre.lower, centre.upper
+        defects = Interval(
+            centre.value,
+            centre.value if lower is None else lower,
+            centre.value if upper is None else upper,
+        )
     return Summary(
         metric=first.metric,
         subject=first.subject,
@@ -60,7 +70,7 @@ def _summary(scores: Sequence[Score]) -> Summary:
         threshold=first.threshold,
         rows=len(scores),
         scored=sum(score.outcome == "scored" for score in scores),
-        mean=mean(values),
+        mean=centre,
         pass_rate=None if defects is None else 1.0 - defects.value,
         defect_rate=defects,
         if_errors_fail=(failed + errors) / (judged + errors) if judged + errors else None,

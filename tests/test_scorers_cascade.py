@@ -6,8 +6,10 @@ from msgspec.structs import replace
 
 from assay.catalogue import cascaded
 from assay.errors import ConfigError
-from assay.records import Cascade, decode_turn_scores, encode
+from assay.records import Cascade, Score, decode_turn_scores, encode
 from scorers.cascade import cascades, draw, look, named, probability, share_asked, verdicts
+from scorers.evaluate import Result
+from scorers.evaluate_summary import summarise
 from scorers.judge import Judge
 from scorers.judged_plan import plan_of, scorers_with
 from scorers.judging.budget import Budget
@@ -189,3 +191,23 @@ async def test_price_counts_the_share_that_is_asked(stand_in):
     shares = {e.metric.name: share_asked(TURN, e) for e in plan_of(config, judge).entries("app")}
     await judge.stop()
     assert shares == {"fluency": 1.0, "groundedness": 0.25}
+
+
+def test_evaluation_rate_is_of_the_estimates():
+    """An evaluation's defect rate by a cascade is the mean of its values, not of its verdicts."""
+    scores = [
+        Score(metric="m", engine="cascade", value=value, passed=value <= 0.5, outcome="scored")
+        for value in (0.1, 0.2, 2.1, -0.8)
+    ]
+    found = [
+        Result(
+            name=f"{number}",
+            line=number,
+            turn=TURN,
+            scores=turn_scores(TURN, (score,), group="judge", scored_at=1, run="live"),
+        )
+        for number, score in enumerate(scores)
+    ]
+    (summary,) = summarise(found)
+    assert summary.defect_rate.value == pytest.approx(0.4)
+    assert summary.defect_rate.lower < 0 < summary.defect_rate.upper

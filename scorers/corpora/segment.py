@@ -97,13 +97,14 @@ class Segment:
 
     def longest(self, words: Hashes, found: Fingerprints) -> Repetition | None:
         """The stretch of a text with the most words that a document has in the same order."""
+        if not len(self._hashes):
+            return None
         low = _low(words)
         best: tuple[int, int, int, int] | None = None
         seen: set[int] = set()
         firsts = np.searchsorted(self._hashes, found.hashes)
         inside = np.minimum(firsts, len(self._hashes) - 1)
-        known = np.flatnonzero(self._hashes[inside] == found.hashes) if len(self._hashes) else []
-        for index in known:
+        for index in np.flatnonzero(self._hashes[inside] == found.hashes):
             first, own = int(firsts[index]), int(found.places[index])
             end = int(np.searchsorted(self._hashes, found.hashes[index], side="right"))
             for place in self._places[first : min(end, first + MOST_PLACES)].tolist():
