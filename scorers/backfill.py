@@ -12,6 +12,7 @@ import asyncio
 import time
 from collections.abc import Callable, Sequence
 
+from assay.bus.contract import Bus
 from assay.errors import retrying
 from assay.records import Score, Turn, TurnScores, decode_turn_scores, encode
 from assay.store import Source, Store
@@ -19,7 +20,8 @@ from scorers.backfill_known import Known
 from scorers.backfill_plan import condition_of
 from scorers.backfill_run import Run, Runs
 from scorers.backfill_source import TurnSource
-from scorers.batch import Job, Refused
+from scorers.batch import NICENESS, Job, Refused
+from scorers.fleet import FleetPool
 from scorers.judge import Judge
 from scorers.judged_plan import waiting_scores
 from scorers.plan import Entry, Key, Plan
@@ -31,8 +33,6 @@ BATCH = 64
 JUDGED_BATCH = 16
 INTERVAL = 5.0
 """Seconds between commits."""
-NICENESS = 10
-"""Live scoring on the same machine goes first."""
 MAX_ROWS = 50_000
 """Rows that make a commit due at once."""
 STORE_DEADLINE = 300.0
@@ -57,6 +57,7 @@ class Backfill:
         judge: Judge | None = None,
         *,
         processes: int | None = None,
+        fleet: Bus | None = None,
         on_progress: Callable[[Run], None] = lambda run: None,
     ) -> None:
         self._run = run
@@ -73,7 +74,13 @@ class Backfill:
         local = bool(self._local.base or any(self._local.apps.values()))
         waiting = bool(self._waiting.base or any(self._waiting.apps.values()))
         job = Job(self._local, "local", run.run_id, NICENESS)
-        self._pool = ScorerPool(job, processes=processes) if local else None
+        self._pool: ScorerPool | FleetPool | None = None
+        if local:
+            self._pool = (
+                ScorerPool(job, processes=processes)
+                if fleet is None
+                else FleetPool(fleet, run, job)
+            )
         self._size = JUDGED_BATCH if waiting else BATCH
         room = 2 * self._pool.processes + 1 if self._pool is not None else 1
         if judge is not None and waiting:

@@ -78,6 +78,8 @@ class Run(msgspec.Struct, kw_only=True):
     rescore: bool = False
     share: float = 1.0
     """Part of the judge's budget and concurrency that the run may use."""
+    via: Literal["here", "kafka"] = "here"
+    """Whose processes score: this machine's, or the fleet's."""
     state: State = "planned"
     counts: Counts = msgspec.field(default_factory=Counts)
     finished_at: int = 0

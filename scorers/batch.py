@@ -22,6 +22,9 @@ from scorers.plan import Key, Plan
 from scorers.scorer import Verdict
 from scorers.scoring import score_turn, to_score, turn_scores
 
+NICENESS = 10
+"""Of processes that work on the past: live scoring on the same machine goes first."""
+
 
 class Refused(NamedTuple):
     """A record that holds no turn."""

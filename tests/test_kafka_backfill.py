@@ -93,7 +93,88 @@ def test_turns_of_a_time_range_are_read_from_the_stream_and_scored_once(folder):
 def test_sources_are_not_mixed(folder):
     """One kind of source a run, and the stream only where the settings have one."""
     done = assay(folder, "backfill", "--from", "kafka", "--from", "store", "--yes", code=2)
-    assert "--from: allowed: one of store, kafka, or files" in done.stderr
+    assert "--from: allowed: store, kafka or files, not both" in done.stderr
     (folder / "assay.yaml").write_text("metrics: [turn_error]")
     done = assay(folder, "backfill", "--from", "kafka", "--yes", code=2)
     assert "--from kafka: allowed: with bus.kafka" in done.stderr
+
+
+class Scorer:
+    """A process of the fleet that scores for backfills."""
+
+    def __init__(self, folder, number):
+        (folder / f"fleet-{number}").mkdir()
+        settings = json.loads((folder / "assay.yaml").read_text())
+        settings["exporters"] = {"prometheus": {"listen": "127.0.0.1:0"}}
+        settings["metrics"] = ["f1_score"]  # the run's own settings count, not these
+        (folder / f"fleet-{number}" / "assay.yaml").write_text(json.dumps(settings))
+        self.process = subprocess.Popen(
+            [sys.executable, "-m", "assay.cli.main", "score", "--group", "backfill"],
+            cwd=folder / f"fleet-{number}",
+            stdout=subprocess.PIPE,
+        )
+        assert b"ready" in self.process.stdout.readline()
+
+    def kill(self):
+        self.process.kill()
+        self.process.wait()
+        self.process.stdout.close()
+
+
+@pytest.fixture
+def fleet(folder):
+    members = [Scorer(folder, number) for number in range(2)]
+    yield members
+    for member in members:
+        member.kill()
+
+
+@pytest.mark.slow
+def test_the_fleet_scores_a_run_that_is_killed_and_resumed_without_a_double(folder, fleet):
+    """The run's turns are scored by other processes, by the run's settings; after the asker and a
+    member of the fleet were killed in the midst, every turn has one row of the run."""
+    config = Config.model_validate(json.loads((folder / "assay.yaml").read_text()))
+    now = time.time_ns()
+
+    async def more():
+        bus = KafkaBus(config.bus.kafka, topics_of(config))
+        await bus.start()
+        turns = [turn(n, now) for n in range(100, 6000)]
+        await bus.publish([Outgoing(TURNS, encode(t), t.turn_id.encode()) for t in turns])
+        await bus.stop()
+
+    asyncio.run(more())
+    arguments = ("backfill", "--from", "kafka", "--via", "kafka", "--yes")
+    asker = subprocess.Popen(
+        [sys.executable, "-m", "assay.cli.main", *arguments],
+        cwd=folder,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+    )
+    runs = folder / "assay-data" / "backfills"
+    deadline = time.monotonic() + 300
+    while not list(runs.glob("*/run.json")) and asker.poll() is None:
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    time.sleep(0.5)
+    asker.kill()
+    asker.wait()
+    fleet[0].kill()
+    (record,) = runs.glob("*/run.json")
+    run_id = record.parent.name
+    assay(folder, "backfill", "resume", run_id, "--yes")
+    found = rows(folder)
+    assert len(found) == 5920
+    assert {(row["run"], row["n"]) for row in found} == {(run_id, 1)}
+    assert json.loads(record.read_text())["state"] == "done"
+
+
+def test_ways_that_there_are_not_are_refused(folder):
+    """`--via` names what it knows, and only where there is a stream."""
+    done = assay(folder, "backfill", "--via", "pigeon", "--yes", code=2)
+    assert "--via: got 'pigeon'; allowed: here, kafka" in done.stderr
+    (folder / "assay.yaml").write_text("metrics: [turn_error]")
+    done = assay(folder, "backfill", "--via", "kafka", "--yes", code=2)
+    assert "--via kafka: allowed: with bus.kafka" in done.stderr
+    done = assay(folder, "score", "--group", "backfill", code=2)
+    assert "--group backfill: allowed: with bus.kafka" in done.stderr

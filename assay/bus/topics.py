@@ -11,6 +11,8 @@ TURNS = "assay.turns"
 SCORES = "assay.scores"
 ROLLUPS = "assay.rollups"
 DEAD_LETTER = "assay.dead-letter"
+BACKFILL = "assay.backfill"
+BACKFILL_SCORES = "assay.backfill-scores"
 ASSEMBLY_STATE = "assay.assembly"
 WINDOWS_STATE = "assay.windows"
 
@@ -37,11 +39,20 @@ def topics(
     )
 
 
+def backfill_topics(partitions: int) -> tuple[Topic, ...]:
+    """What a backfill asks of the scorer fleet, and is answered: nobody needs it afterwards."""
+    return (
+        Topic(name=BACKFILL, partitions=partitions, retention=24 * HOUR),
+        Topic(name=BACKFILL_SCORES, partitions=partitions, retention=2 * HOUR),
+    )
+
+
 READERS = {
     SPANS: ("assembler",),
     TURNS: ("local", "judge", "conversation", "store"),
     SCORES: ("combiner", "store"),
     ROLLUPS: ("windows",),
+    BACKFILL: ("backfill",),
 }
 """The groups that read each topic, as far as they are in use."""
 

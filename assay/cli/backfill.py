@@ -53,6 +53,9 @@ def backfill(
     share: Annotated[
         float, typer.Option(min=0.01, max=1, help="Part of the judge's budget and concurrency.")
     ] = 0.5,
+    via: Annotated[
+        str, typer.Option(help="`here`, or `kafka`: by the processes of `assay score -g backfill`.")
+    ] = "here",
     processes: Processes = None,
     openmetrics: OpenMetrics = None,
     yes: Yes = False,
@@ -76,6 +79,7 @@ def backfill(
         limit=limit,
         rescore=rescore,
         share=share,
+        via=via,
     )
     work.begin(config, options, processes=processes, openmetrics=openmetrics, yes=yes)
 

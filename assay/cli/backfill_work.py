@@ -8,7 +8,8 @@ import os
 import signal
 import sys
 import time
-from contextlib import suppress
+from collections.abc import AsyncIterator
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from pathlib import Path
 from typing import Any
 
@@ -17,10 +18,11 @@ import typer
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn
 from rich.text import Text
 
+from assay.bus.contract import Bus
 from assay.cli.options import config_path, with_metrics
 from assay.cli.published import published
 from assay.cli.show import console, moment, plain, print_lines, table
-from assay.cli.wiring import make_data_folder, open_store
+from assay.cli.wiring import make_data_folder, open_bus, open_store
 from assay.config import Config, load
 from assay.config_values import seconds
 from assay.errors import ConfigError, Permanent
@@ -53,6 +55,7 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
     limit: int | None
     rescore: bool
     share: float
+    via: str
 
 
 def begin(
@@ -72,6 +75,7 @@ def begin(
         limit=options.limit,
         rescore=options.rescore,
         share=options.share,
+        via=_via(options, config),
     )
     runs = Runs(config.data_dir)
     folder = runs.folder(run.run_id)
@@ -146,7 +150,9 @@ def show_run(path: Path | None, name: str, as_json: bool) -> None:
     rows = asyncio.run(
         store_of(config).query(
             "SELECT metric, subject, engine, scorer_version AS version, count(*) AS scores, "  # noqa: S608
-            "avg(value) AS mean, sum(CASE WHEN passed = false THEN weight END) / "
+            "avg(value) AS mean, "
+            "sum(CASE WHEN engine = 'cascade' THEN value * weight "
+            "WHEN passed = false THEN weight END) / "
             "sum(CASE WHEN passed IS NOT NULL THEN weight END) AS defect_rate, "
             "sum(CASE WHEN outcome = 'error' THEN 1 ELSE 0 END) AS errors "
             f"FROM scores WHERE run = {text(run.run_id)} "
@@ -230,10 +236,13 @@ async def _work(
         if not yes and not typer.confirm("Begin?"):
             raise Permanent("not begun")
         runs.save(run)
-        with runs.hold(run), _progress(estimate.todo) as progress:
+        async with AsyncExitStack() as stack:
+            stack.enter_context(runs.hold(run))
+            fleet = await stack.enter_async_context(_fleet(config)) if run.via == "kafka" else None
+            progress = stack.enter_context(_progress(estimate.todo))
             work = Backfill(
                 run, runs, source, store, plan, known, judge,
-                processes=processes, on_progress=progress.show,
+                processes=processes, fleet=fleet, on_progress=progress.show,
             )  # fmt: skip
             for number in (signal.SIGINT, signal.SIGTERM):
                 asyncio.get_running_loop().add_signal_handler(number, work.stop)
@@ -287,10 +296,28 @@ async def _open(run: Run, runs: Runs, config: Config, store: Store, fresh: bool)
     return source
 
 
+@asynccontextmanager
+async def _fleet(config: Config) -> AsyncIterator[Bus]:
+    bus = open_bus(config)
+    try:
+        await bus.start()
+        yield bus
+    finally:
+        await bus.stop()
+
+
+def _via(options: Options, config: Config) -> str:
+    if options.via not in ("here", "kafka"):
+        raise ConfigError([f"--via: got {options.via!r}; allowed: here, kafka"])
+    if options.via == "kafka" and config.bus.kafka is None:
+        raise ConfigError(["--via kafka: allowed: with bus.kafka in the settings"])
+    return options.via
+
+
 def _selected(options: Options, config: Config) -> Selected:
     kinds = {name if name in ("store", "kafka") else "files" for name in options.sources}
     if len(kinds) > 1:
-        raise ConfigError(["--from: allowed: one of store, kafka, or files"])
+        raise ConfigError(["--from: allowed: store, kafka or files, not both"])
     kind = kinds.pop()
     if kind == "kafka" and config.bus.kafka is None:
         raise ConfigError(["--from kafka: allowed: with bus.kafka in the settings"])

@@ -11,20 +11,23 @@ from assay.cli.wiring import make_data_folder, plan_of
 from assay.config import Config
 from assay.errors import ConfigError
 
-GROUPS = ("local", "judge", "conversation")
+GROUPS = ("local", "judge", "conversation", "backfill")
+LIVE = ("local", "judge", "conversation")
 
 
 @contextlib.asynccontextmanager
 async def run(
     config: Config, listen: str | None, groups: Collection[str] = ()
 ) -> AsyncIterator[list[str]]:
-    """Members of the groups (none named: all that the settings have), running; gives what is
+    """Members of the groups (none named: all that live turns need), running; gives what is
     served. Raises ConfigError for a group that does not exist."""
     wrong = [
         f"--group: got {name!r}; allowed: {', '.join(GROUPS)}"
         for name in groups
         if name not in GROUPS
     ]
+    if "backfill" in groups and config.bus.kafka is None:
+        wrong.append("--group backfill: allowed: with bus.kafka in the settings")
     if config.judge is None:
         wrong += [
             f"--group {name}: allowed: with a judge: block in the settings"
@@ -35,7 +38,7 @@ async def run(
         raise ConfigError(wrong)
     make_data_folder(config.data_dir)
     plan, judge = plan_of(config)
-    wanted = set(groups or GROUPS)
+    wanted = set(groups or LIVE)
     async with Process(config, listen) as process:
         if judge is not None:
             process.stack.push_async_callback(judge.stop)
@@ -60,4 +63,8 @@ async def run(
                     "conversation",
                     ConversationWorker(process.bus, plan, judge, config, process.registry),
                 )
+        if "backfill" in wanted:
+            from scorers.backfill_worker import BackfillWorker
+
+            await process.add("backfill", BackfillWorker(process.bus, config, process.registry))
         yield [f"metrics    http://{process.address}/metrics"]

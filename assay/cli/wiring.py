@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from assay.bus.contract import Bus, Topic
 from assay.bus.embedded import EmbeddedBus
-from assay.bus.topics import EMBEDDED_PARTITIONS, state_topic, topics
+from assay.bus.topics import EMBEDDED_PARTITIONS, backfill_topics, state_topic, topics
 from assay.catalogue import CASCADE, canonical
 from assay.config import Config
 from assay.errors import ConfigError
@@ -80,12 +80,14 @@ def foreign_topic(name: str) -> Topic:
 def topics_of(config: Config) -> tuple[Topic, ...]:
     """The topics of the stream as the settings want them."""
     retention = config.retention
-    return topics(
-        partitions=partitions_of(config),
+    partitions = partitions_of(config)
+    found = topics(
+        partitions=partitions,
         spans_retention=retention.spans,
         turns_retention=retention.turns,
         scores_retention=retention.scores,
     )
+    return found if config.bus.kafka is None else (*found, *backfill_topics(partitions))
 
 
 def state_topics_of(config: Config) -> tuple[Topic, ...]:
