@@ -158,7 +158,8 @@ def rates(samples: Samples) -> list[dict[str, Any]]:
 def cascades(samples: Samples) -> list[dict[str, Any]]:
     """A row per cascade of the last day: turns, how many of them went to the judge, the defect
     rate and half the width of its interval, and how many calls an even sample of the judge's would
-    have needed for the same width, with the share of them that was saved."""
+    have needed for the same width, with the share of them that was saved; none for these two where
+    the rate is not between 0 and 1."""
     day: dict[tuple[str, ...], dict[str, float]] = {}
     columns = {
         "turns": series.WINDOW_TURNS,
@@ -172,19 +173,24 @@ def cascades(samples: Samples) -> list[dict[str, Any]]:
             if sample.labels["window"] == "24h" and sample.labels["engine"] == CASCADE:
                 key = tuple(sample.labels[name] for name in series.SERIES_LABELS)
                 day.setdefault(key, {})[column] = sample.value
-    return [
-        {
-            **{n: v for n, v in zip(series.SERIES_LABELS, key, strict=True) if n in _SERIES[:3]},
-            "turns": int(found["turns"]),
-            "judged": int(found["judged"]),
-            "defect_rate": round(found["defect_rate"], 4),
-            "half_width": round(found["upper"] - found["defect_rate"], 4),
-            "even_sample": round(found["judged"] / (1 - found["saved"])),
-            "saved": round(found["saved"], 4),
-        }
-        for key, found in day.items()
-        if found.get("saved", 1.0) < 1.0 and "upper" in found
-    ]
+    rows = []
+    for key, found in day.items():
+        if not found.get("turns") or "upper" not in found:
+            continue
+        labels = dict(zip(series.SERIES_LABELS, key, strict=True))
+        saved = found.get("saved")
+        rows.append(
+            {
+                **{name: labels[name] for name in ("app", "metric", "subject")},
+                "turns": int(found["turns"]),
+                "judged": int(found["judged"]),
+                "defect_rate": round(found["defect_rate"], 4),
+                "half_width": round(found["upper"] - found["defect_rate"], 4),
+                "even_sample": round(found["judged"] / (1 - saved)) if saved is not None else None,
+                "saved": round(saved, 4) if saved is not None else None,
+            }
+        )
+    return rows
 
 
 def ledger(samples: Samples) -> list[dict[str, Any]]:
