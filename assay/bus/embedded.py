@@ -222,8 +222,8 @@ class EmbeddedBus:
             appends.append(Append(partition, record.key, headers, record.value))
         return appends
 
-    def _read(self, partition: Partition, start: int, end: int) -> list[Record]:
-        return self._log.reader.read(
+    def _read(self, partition: Partition, start: int, end: int) -> Sequence[Record]:
+        return self._log.read(
             partition, start, max_records=min(READ_RECORDS, end - start), max_bytes=POLL_BYTES
         )
 

@@ -15,12 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from assay.bus import codec
-from assay.bus.contract import Topic
+from assay.bus.contract import Record, Topic
 from assay.bus.database import OFFSET_BITS, PAGE_SIZE, checkpoint, damaged, mapped, open_database
 from assay.bus.mark import Mark
 from assay.bus.progress import Progress
 from assay.bus.reader import Reader
 from assay.bus.rows import Partition, Transaction, write_partition, write_progress, write_state
+from assay.bus.tail import Tail
 from assay.errors import Permanent
 
 MAX_WAL = 256 * 2**20
@@ -43,6 +44,7 @@ class Log:
         self.used = 0
         """Bytes of the file that hold something."""
         self.reader = Reader(self.path)
+        self.tail = Tail()
         self._topics = topics
         self._wall = wall
         self._stamped = threading.Lock()
@@ -59,6 +61,7 @@ class Log:
         self._connection = open_database(self.path)
         for known in (self.partitions, self.progress, self.seen, self.members):
             known.clear()
+        self.tail = Tail()
         try:
             with mapped(self.path):
                 self._load_partitions()
@@ -199,18 +202,32 @@ class Log:
         """Make all of them take effect in one durable step, or none."""
         ends: dict[Partition, int] = {}
         with self.stamped() as timestamp:
-            records = list(self._rows(transactions, ends, timestamp))
+            records = list(self._placed(transactions, ends, timestamp))
             progress = self._advanced(transactions, timestamp)
             with self.transaction() as connection:
-                connection.executemany("INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)", records)
+                connection.executemany(
+                    "INSERT INTO records VALUES (?, ?, ?, ?, ?, ?, ?)",
+                    [row for _, _, row in records],
+                )
                 for partition, end in ends.items():
                     write_partition(connection, partition, partition.first, end, timestamp)
                 write_progress(connection, progress, self.seen)
                 write_state(connection, (keep for t in transactions for keep in t.keeps))
+            self.tail.add((partition, record) for partition, record, _ in records)
             for partition, end in ends.items():
                 partition.next = end
                 partition.timestamp = timestamp
             self.progress.update(progress)
+
+    def read(
+        self, partition: Partition, start: int, *, max_records: int, max_bytes: int
+    ) -> Sequence[Record]:
+        """Records from offset `start` on, in order: at most `max_records`, and no further one once
+        they hold `max_bytes`: in memory as they are, in the file as stored. Raises `Permanent`
+        where the file is damaged."""
+        return self.tail.read(
+            partition, start, max_records=max_records, max_bytes=max_bytes
+        ) or self.reader.read(partition, start, max_records=max_records, max_bytes=max_bytes)
 
     def join(self, group: str, partitions: Sequence[Partition]) -> None:
         """The one member of `group` comes. A new group begins at the oldest kept record."""
@@ -233,9 +250,10 @@ class Log:
         """The member of `group` goes."""
         self.members.discard(group)
 
-    def _rows(
+    def _placed(
         self, transactions: Sequence[Transaction], ends: dict[Partition, int], timestamp: int
-    ) -> Iterator[tuple[Any, ...]]:
+    ) -> Iterator[tuple[Partition, Record, tuple[Any, ...]]]:
+        """Each record with its partition and its row; `ends` becomes the offsets after them."""
         for transaction in transactions:
             for partition, key, headers, value in transaction.appends:
                 offset = ends.get(partition, partition.next)
@@ -243,7 +261,16 @@ class Log:
                 id = partition.base + offset
                 kind, data = codec.pack(value)
                 crc = codec.record_crc(id, timestamp, kind, key, headers, data)
-                yield id, timestamp, kind, crc, key, headers, data
+                record = Record(
+                    partition.topic.name,
+                    partition.number,
+                    offset,
+                    timestamp,
+                    key,
+                    value,
+                    codec.decode_headers(headers),
+                )
+                yield partition, record, (id, timestamp, kind, crc, key, headers, data)
 
     def _advanced(
         self, transactions: Sequence[Transaction], timestamp: int

@@ -16,7 +16,7 @@ Run = Callable[..., Awaitable[Any]]
 """Runs a function in a reading thread."""
 
 POLL_BYTES = 16 * 2**20
-"""Stored bytes that one poll reads, so that memory stays bounded."""
+"""Bytes that one poll reads, so that memory stays bounded."""
 
 
 class _Cursor:
@@ -186,7 +186,11 @@ class Member:
     async def _advance(self, max_records: int) -> list[Record]:
         while ready := self._ready():
             self._turn += 1
-            read = await self._run(self._read, ready, max_records)
+            if all(self._log.tail.holds(c.partition, c.position) for c in ready):
+                read = self._read(ready, max_records)
+                await asyncio.sleep(0)  # a poll always gives the loop a turn
+            else:
+                read = await self._run(self._read, ready, max_records)
             records: list[Record] = []
             for cursor, found in read:
                 progress = self._log.progress[self._group, cursor.partition.id]
@@ -216,11 +220,11 @@ class Member:
 
     def _read(
         self, cursors: Sequence[_Cursor], max_records: int
-    ) -> list[tuple[_Cursor, list[Record]]]:
+    ) -> list[tuple[_Cursor, Sequence[Record]]]:
         found = []
         for index, cursor in enumerate(cursors):
             share = len(cursors) - index
-            records = self._log.reader.read(
+            records = self._log.read(
                 cursor.partition,
                 cursor.position,
                 max_records=-(-max_records // share),
