@@ -4,7 +4,7 @@ PYTHON ?= python3
 BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 
-.PHONY: setup fmt check test test-kafka demo up bench soak soak-kafka snippets real-judge simulate docs quality lock clean
+.PHONY: setup fmt check test test-kafka demo up bench soak soak-kafka interop snippets real-judge simulate docs quality lock clean
 
 setup: $(READY)
 
@@ -41,6 +41,14 @@ bench: setup
 snippets: setup
 	mkdir -p build/snippets
 	PYTHONPATH=. $(BIN)/python tests/e2e/try_snippets.py --into $(CURDIR)/build/snippets $(ONLY)
+
+# An OpenTelemetry Collector, made of Go modules by its own builder, before the doors and a topic.
+OCB := go.opentelemetry.io/collector/cmd/builder@v0.165.0
+interop: setup
+	GOBIN=$(CURDIR)/build/interop go install $(OCB)
+	cd build/interop && ./builder --config $(CURDIR)/tests/interop/collector.yaml \
+		--skip-strict-versioning=true
+	$(BIN)/python tests/interop/run.py build/interop/build/collector
 
 soak-kafka: setup
 	ASSAY_KAFKA_KILLS=10 ASSAY_KAFKA_TRACES=3000 $(BIN)/pytest -m broker -s tests/e2e/test_kafka_kill.py

@@ -35,7 +35,7 @@ class ForeignTopic(Stage):
         self.name = f"intake {topic}"
         super().__init__(bus, f"intake-{topic}", [topic], what=self.name)
         self._intake = intake
-        self._dead = series.instrument(registry, series.INTAKE_DEAD_LETTERS)
+        self._dead = series.shared(registry, series.INTAKE_DEAD_LETTERS)
 
     async def _step(self, consumer: Consumer) -> None:
         records = await consumer.poll(max_records=MAX_RECORDS, timeout=POLL)

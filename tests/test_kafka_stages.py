@@ -215,7 +215,8 @@ async def test_a_letter_that_another_group_took_is_not_put_back(config, bus):
 
 async def test_topics_of_an_opentelemetry_collector_are_taken_in(config, bus):
     """Records of any key, protobuf or JSON, go through the doors' own function: spans meet by
-    trace on our partitions; what is no export request is a dead letter."""
+    trace on our partitions; what is no export request is a dead letter. A process takes in several
+    topics."""
     registry = CollectorRegistry()
     trace_id, bodies = trace(random.Random(3))
     as_json = {
@@ -231,8 +232,10 @@ async def test_topics_of_an_opentelemetry_collector_are_taken_in(config, bus):
     for number, value in enumerate([*bodies, json.dumps(as_json).encode(), b"\xff\xfe garbage"]):
         producer.send("otlp_spans", value, key=b"%d" % number).get(timeout=60)
     producer.close()
-    foreign = ForeignTopic(bus, Intake(bus, config, registry), "otlp_spans", registry)
+    intake = Intake(bus, config, registry)
+    foreign, other = (ForeignTopic(bus, intake, "otlp_spans", registry) for _ in range(2))
     await foreign.start()
+    await other.stop()
     try:
         taken = await until(bus, SPANS, len(bodies) + 1)
         (letter,) = await until(bus, DEAD_LETTER, 1)
