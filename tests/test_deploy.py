@@ -34,7 +34,7 @@ def test_every_command_and_flag_of_the_chart_exists() -> None:
     """The arguments of the containers are commands, flags and values that the program has."""
     stages = (CHART / "templates" / "stages.yaml").read_text()
     found = [re.findall(r'"([^"]+)"', a) for a in re.findall(r'"args" \(list ([^)]*)\)', stages)]
-    assert len(found) == 5
+    assert len(found) == 6
     for command, *arguments in [*found, ["collect", "--from-kafka", "any"]]:
         assert command in COMMANDS
         for flag, value in zip(arguments[::2], arguments[1::2], strict=True):
@@ -113,6 +113,7 @@ VALUE_SETS: dict[str, dict[str, Any]] = {
     "keda": {
         "assemble": {"keda": {"enabled": True}},
         "scoreLocal": {"keda": {"enabled": True}},
+        "scoreBackfill": {"replicas": 1, "keda": {"enabled": True}},
         "config": {"bus": {"kafka": {"prefix": "team."}}},
     },
     "all": {
@@ -142,7 +143,7 @@ def test_the_chart_renders(name: str) -> None:
         if manifest["kind"] not in EXTENSIONS:
             assert kubernetes_validate.validate(manifest, KUBERNETES, strict=True)
     kinds = [manifest["kind"] for manifest in manifests]
-    assert kinds.count("Deployment") == 5 + (name == "judge")
+    assert kinds.count("Deployment") == 5 + (name in ("judge", "keda"))
     assert ("ScaledObject" in kinds) == (name == "keda")
 
 
