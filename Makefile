@@ -49,6 +49,7 @@ interop: setup
 	cd build/interop && ./builder --config $(CURDIR)/tests/interop/collector.yaml \
 		--skip-strict-versioning=true
 	$(BIN)/python tests/interop/run.py build/interop/build/collector
+	$(BIN)/python tests/interop/events.py build/interop/build/collector
 
 soak-kafka: setup
 	ASSAY_KAFKA_KILLS=10 ASSAY_KAFKA_TRACES=3000 $(BIN)/pytest -m broker -s tests/e2e/test_kafka_kill.py
