@@ -10,6 +10,7 @@ from typer.testing import CliRunner
 from assay.cli.prompts import prompts
 from assay.errors import ConfigError, Permanent
 from assay.records import Document, Score, TurnScores
+from assay.store import Source, Store
 from scorers.judge import judge_of
 from scorers.judge_estimate import estimate
 from scorers.judging.library import load_library
@@ -60,26 +61,35 @@ def test_version_is_brought_back(archive, tmp_path):
     assert load_library(tmp_path / "own").find("warranty").digest == old.digest
 
 
-def test_turns_on_which_two_versions_differ(archive):
-    """Only turns that both versions scored, and scored differently, are listed."""
+async def test_turns_on_which_two_versions_differ(archive, tmp_path):
+    """Only turns that both versions scored, by one model and differently, are listed, and once."""
     first, second = archive.history("warranty")
 
-    def record(turn_id, *scores):
+    def record(turn_id, *scores, revision=0):
         entries = tuple(
-            Score(metric="warranty", engine="m", value=value, passed=value > 0.5, prompt_digest=d)
-            for value, d in scores
+            Score(
+                metric="warranty", engine=engine, value=value, passed=value > 0.5, prompt_digest=d
+            )
+            for value, d, engine in scores
         )
-        return TurnScores(subject_id=turn_id, turn_id=turn_id, trace_id="t", scores=entries)
+        return TurnScores(
+            subject_id=turn_id, turn_id=turn_id, trace_id="t", scores=entries, revision=revision
+        )
 
     records = [
-        record("a", (0.2, first.digest)),
-        record("a", (0.9, second.digest)),
-        record("b", (0.4, first.digest), (0.4, second.digest)),
-        record("c", (0.4, first.digest)),
-        record("d", (0.4, "other"), (0.1, second.digest)),
+        record("a", (0.2, first.digest, "m")),
+        record("a", (0.9, second.digest, "m")),
+        record("a", (0.9, second.digest, "m"), revision=1),
+        record("b", (0.4, first.digest, "m"), (0.4, second.digest, "m")),
+        record("c", (0.4, first.digest, "m")),
+        record("d", (0.4, "other", "m"), (0.1, second.digest, "m")),
+        record("e", (0.4, first.digest, "m"), (0.1, second.digest, "another")),
     ]
-    (found,) = disagreements(records, "warranty", first, second)
-    assert (found.turn_id, found.first, found.second) == ("a", 0.2, 0.9)
+    store = Store(str(tmp_path / "store"))
+    rows = [(one, score) for one in records for score in one.scores]
+    await store.append("scores", [Source("x/0", list(range(len(rows))), rows, len(rows))])
+    (found,) = await disagreements(store, first, second)
+    assert (found.subject_id, found.first, found.second) == ("a", "0.2", "0.9")
     assert (found.first_passed, found.second_passed) == (False, True)
 
 
@@ -111,6 +121,7 @@ def test_commands(tmp_path, monkeypatch):
     own_prompt(own, version="2", messages=[SYSTEM, USER])
     assert len(_invoke("history", "warranty").stdout.strip().splitlines()) == 4
     assert "+" in _invoke("diff", "warranty", "1", "2").stdout
+    assert "engine" in _invoke("diff", "warranty", "1", "2", "--turns").stdout
     assert _invoke("use", "warranty", "1").exit_code == 0
     digest = next(iter(first["digests"].values()))
     assert load_library(own).find("warranty").digest == digest

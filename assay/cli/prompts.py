@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
@@ -15,7 +16,7 @@ from assay.errors import Permanent
 if TYPE_CHECKING:
     from assay.config import Config
     from scorers.judging.library import Library
-    from scorers.judging.versions import Archive
+    from scorers.judging.versions import Archive, Version
 
 prompts = typer.Typer(help="The judge's prompts and their versions.", no_args_is_help=True)
 
@@ -99,9 +100,21 @@ def history(name: Name, config: ConfigFile = None, as_json: AsJson = False) -> N
 
 
 @prompts.command("diff")
-def diff(name: Name, first: Which, second: Which, config: ConfigFile = None) -> None:
+def diff(
+    name: Name,
+    first: Which,
+    second: Which,
+    turns: Annotated[
+        bool, typer.Option(help="List the stored turns that both judged, and differently.")
+    ] = False,
+    config: ConfigFile = None,
+) -> None:
     """Show what changed from one version of a prompt to another."""
-    typer.echo(plain(_archive(_settings(config)).diff(name, first, second)))
+    loaded = _settings(config)
+    archive = _archive(loaded)
+    typer.echo(plain(archive.diff(name, first, second)))
+    if turns:
+        _disagreements(loaded, archive.find(name, first), archive.find(name, second))
 
 
 @prompts.command("use")
@@ -112,6 +125,18 @@ def use(name: Name, which: Which, config: ConfigFile = None) -> None:
     if folder is None:
         raise Permanent("judge.prompts names no folder to write the version to")
     typer.echo(f"written: {_archive(loaded).use(name, which, folder)}")
+
+
+def _disagreements(config: Config, first: Version, second: Version) -> None:
+    from assay.cli.wiring import open_store
+    from scorers.judging.versions import disagreements
+
+    store = open_store(config)
+    if store is None:
+        raise Permanent("exporters.store.enabled is false: no scores are stored")
+    found = asyncio.run(disagreements(store, first, second))
+    columns = ("subject_id", "app", "subject", "engine", "first", "second")
+    table(columns, ([plain(getattr(one, column)) for column in columns] for one in found))
 
 
 def _settings(path: Path | None) -> Config:

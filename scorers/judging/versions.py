@@ -7,13 +7,14 @@ file time is when it was first used.
 from __future__ import annotations
 
 import difflib
-from collections.abc import Iterable
+from collections.abc import Mapping
 from pathlib import Path
 
 import msgspec
 
 from assay.errors import Permanent
-from assay.records import Subject, TurnScores
+from assay.records import Subject
+from assay.store import Store
 from scorers.judging.library import Library, load_file
 from scorers.judging.prompt import Prompt, PromptFile
 
@@ -41,15 +42,31 @@ class Version(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Disagreement(msgspec.Struct, frozen=True, kw_only=True):
-    """A turn that two versions judged differently."""
+    """A turn, or a conversation, that two versions judged differently."""
 
-    turn_id: str
+    subject_id: str
     app: str
     subject: Subject
-    first: float | str | None
-    second: float | str | None
+    engine: str
+    first: str | None
+    second: str | None
+    """The values as text, or the labels where there are none."""
     first_passed: bool | None
     second_passed: bool | None
+
+
+_DIFFER = """
+SELECT DISTINCT a.subject_id, a.app, a.subject, a.engine,
+    coalesce(CAST(a.value AS VARCHAR), a.label) AS first,
+    coalesce(CAST(b.value AS VARCHAR), b.label) AS second,
+    a.passed AS first_passed, b.passed AS second_passed
+FROM scores AS a JOIN scores AS b
+    ON a.subject_id = b.subject_id AND a.subject = b.subject AND a.engine = b.engine
+WHERE a.prompt_digest IN ({first}) AND b.prompt_digest IN ({second})
+    AND a.outcome = 'scored' AND b.outcome = 'scored'
+    AND (a.value <> b.value OR a.label <> b.label)
+ORDER BY a.subject_id, a.subject, a.engine
+"""
 
 
 class Archive:
@@ -112,34 +129,17 @@ class Archive:
         return path
 
 
-def disagreements(
-    records: Iterable[TurnScores], metric: str, first: Version, second: Version
-) -> list[Disagreement]:
-    """The turns that both versions scored with different values or labels, by turn id."""
-    seen: dict[tuple[str, Subject], dict[int, tuple[TurnScores, float | str | None, bool | None]]]
-    seen = {}
-    for record in records:
-        for score in record.scores:
-            if score.metric != metric or score.outcome != "scored":
-                continue
-            for side, version in enumerate((first, second)):
-                if score.prompt_digest == version.digests.get(score.subject):
-                    value = score.value if score.value is not None else score.label
-                    key = (record.turn_id, score.subject)
-                    seen.setdefault(key, {})[side] = (record, value, score.passed)
-    return [
-        Disagreement(
-            turn_id=turn_id,
-            app=sides[0][0].app,
-            subject=subject,
-            first=sides[0][1],
-            second=sides[1][1],
-            first_passed=sides[0][2],
-            second_passed=sides[1][2],
-        )
-        for (turn_id, subject), sides in sorted(seen.items())
-        if len(sides) == 2 and sides[0][1] != sides[1][1]
-    ]
+async def disagreements(store: Store, first: Version, second: Version) -> list[Disagreement]:
+    """The stored turns and conversations that the same model judged differently by the two
+    versions, by their ids. Raises as `Store.query`."""
+    rows = await store.query(
+        _DIFFER.format(first=_listed(first.digests), second=_listed(second.digests))
+    )
+    return [msgspec.convert(row, Disagreement) for row in rows]
+
+
+def _listed(digests: Mapping[Subject, str]) -> str:
+    return ", ".join(f"'{digest}'" for digest in digests.values())
 
 
 def _version(path: Path, bases: dict[str, PromptFile], current: set[str]) -> Version:
