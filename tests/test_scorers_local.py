@@ -69,6 +69,15 @@ def test_groundedness_weighs_numbers():
     assert number < word
 
 
+def test_groundedness_does_not_ask_for_what_the_question_gives():
+    """A number of the question is the user's, and no claim of the response."""
+    asked = "I ordered 80, how long do refunds take?"
+    answer = "Refunds of 80 take 5 working days."
+    given = ask(groundedness, answer, asked, [RETURNS]).value
+    made_up = ask(groundedness, answer, "How long do refunds take?", [RETURNS]).value
+    assert given >= 3 > made_up
+
+
 def test_groundedness_without_a_claim():
     """A refusal or a question claims nothing; another script cannot be compared."""
     assert (

@@ -20,10 +20,11 @@ from scorers.text import Text
 EQUAL = Weights({}, 1.0)
 
 
-def measured(response, *documents):
+def measured(response, *documents, asked=""):
     text = Text(response)
     spans = [(a, b) for a, b in text.spans if text.before[b] > text.before[a]]
-    return support(Places(Claims(text, spans, EQUAL), [Text(each) for each in documents]))
+    claims = Claims(text, spans, EQUAL, Text(asked).content_set)
+    return support(Places(claims, [Text(each) for each in documents]))
 
 
 def test_a_repeated_sentence_is_wholly_supported():
@@ -47,6 +48,17 @@ def test_numbers_in_any_form_are_the_same():
     same = measured("Three people won the 15th race of the 1990s.", "3 people won 15 race in 1990.")
     assert same.numbers == [0.0]
     assert measured("Four people won.", "3 people won.").numbers == [1.0]
+
+
+def test_what_the_question_gives_is_not_missing():
+    """Its numbers weigh nothing and its names are known; its other words are claims as ever."""
+    answer = "We paid 80 euros to Acme."
+    alone = measured(answer, "They paid euros.")
+    given = measured(answer, "They paid euros.", asked="80 for Acme?")
+    assert (alone.numbers, alone.names) == ([1.0], [1.0])
+    assert (given.numbers, given.names) == ([0.0], [0.0])
+    assert alone.coverage < given.coverage < [1.0]
+    assert measured("Four people won.", "3 people won.", asked="Four?").coverage == [1.0]
 
 
 def test_names_are_capitals_within_a_sentence():

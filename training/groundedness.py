@@ -77,7 +77,8 @@ def measure(row: Row) -> tuple[float, ...]:
     ]
     if not spans:
         return CLAIMLESS
-    claimed = Claims(response, spans, engine.weights())
+    asked = prepared(row.get("query") or "").content_set
+    claimed = Claims(response, spans, engine.weights(), asked)
     return engine.features(support(Places(claimed, [prepared(context(row))])))
 
 

@@ -42,7 +42,7 @@ REPEATED = 0.96
 labelled rows of docs/quality.md."""
 
 
-@scorer("groundedness", engine="local", version="4")
+@scorer("groundedness", engine="local", version="5")
 def groundedness(turn: Turn) -> Verdict:
     raw = turn.response or ""
     texts = [text for d in turn.documents for text in (d.title, d.content) if text]
@@ -53,7 +53,8 @@ def groundedness(turn: Turn) -> Verdict:
     if not spans:
         return skipped("response without a claim")
     model = logistic("groundedness")
-    claimed = Claims(response, spans, weights())
+    asked = prepared(turn.query or "").content_set
+    claimed = Claims(response, spans, weights(), asked)
     places = Places(claimed, documents)
     measured = support(places)
     repeated = repeats(claimed, measured, documents)

@@ -11,7 +11,7 @@ documents are the sequence of those numbers.
 from __future__ import annotations
 
 from bisect import bisect_right
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping, Sequence, Set
 from itertools import accumulate, chain, repeat
 from typing import NamedTuple
 
@@ -83,16 +83,23 @@ class Support(NamedTuple):
     window: Floats
     """The most content, weighted by rarity, that one window of a document covers; 0 to 1."""
     numbers: Floats
-    """Numbers that are in no document."""
+    """Numbers that neither a document nor the question has."""
     names: Floats
-    """Capitalised words within the sentence that are in no document."""
+    """Capitalised words within the sentence that neither a document nor the question has."""
 
 
 class Claims:
     """Sentences of a response whose support is asked."""
 
-    def __init__(self, response: Text, spans: Sequence[Span], weights: Weights) -> None:
-        """The sentences at `spans`, at least one, none without content."""
+    def __init__(
+        self,
+        response: Text,
+        spans: Sequence[Span],
+        weights: Weights,
+        asked: Set[str] = frozenset(),
+    ) -> None:
+        """The sentences at `spans`, at least one, none without content; `asked` are the stems of
+        the question: a number or a name that it gives is not the response's own claim."""
         content, before = response.content, response.before
         own = [content[before[start] : before[end]] for start, end in spans]
         step = -(-sum(map(len, own)) // MOST_STEMS)
@@ -101,6 +108,7 @@ class Claims:
         count = max(1, bisect_right(list(accumulate(map(len, own))), MOST_STEMS))
         stems = list(chain.from_iterable(own[:count]))
         self.response = response
+        self.asked = asked
         self.spans = spans[::step][:count]
         """Of the sentences that are measured."""
         self.numbers = {word: number for number, word in enumerate(dict.fromkeys(stems))}
@@ -148,9 +156,11 @@ def support(places: Places) -> Support:
     claims = places.claims
     held = _held(places)
     numeric = np.array([word[0].isdigit() for word in claims.distinct])
-    unknown = (numeric & (held == 0.0)).astype(float)
-    total = claims.summed(claims.weights)
-    covered = claims.summed(claims.weights * held[claims.stems])
+    given = np.array([word in claims.asked for word in claims.distinct])
+    unknown = (numeric & ~given & (held == 0.0)).astype(float)
+    weights = np.where((numeric & given)[claims.stems], 0.0, claims.weights)
+    total = claims.summed(weights)
+    covered = claims.summed(weights * held[claims.stems])
     coverage = np.where(total < _LEAST, 1.0, covered / np.maximum(total, _LEAST))
     adjacent, weakest = _neighbours(places, coverage)
     return Support(
@@ -225,7 +235,7 @@ def _window(places: Places) -> Floats:
 
 
 def _unknown_names(claims: Claims, documents: Sequence[Text]) -> Floats:
-    known = [text.content_set for text in documents]
+    known = [claims.asked, *(text.content_set for text in documents)]
     found = np.zeros(len(claims.spans))
     pieces = claims.response.pieces
     for number, (start, end) in enumerate(claims.spans):
