@@ -292,7 +292,11 @@ class Prometheus(Section):
         "127.0.0.1:9464", description="Address of /metrics, /health and the API."
     )
     labels: list[Literal["model", "version"]] = Field([], description="Optional series labels.")
-    max_series: Count = Field(5000, description="Series beyond this fold into `other`.")
+    max_series: Count = Field(
+        5000,
+        description="Combinations of metric, engine and label values beyond this fold into "
+        "`other`; each gives some forty samples.",
+    )
     bearer: Secret | None = Field(None, description="Key that a reader must present.")
 
 
