@@ -10,7 +10,7 @@ from assay.config import Collector
 from assay.errors import Retryable
 from collector.answers import Refused
 
-GRACE = 1.0
+GRACE = 0.5
 """Seconds that open uploads have to end at stop."""
 
 

@@ -303,7 +303,7 @@ async def test_stop_answers_what_is_open_and_takes_no_more(open_door):
         await writer.drain()
         await asyncio.sleep(0.2)
         stopping = asyncio.create_task(running.door.stop())
-        await asyncio.sleep(0.2)
+        await asyncio.sleep(0.05)
         with pytest.raises(OSError):
             await asyncio.open_connection("127.0.0.1", running.door.port)
         assert not stopping.done()
