@@ -23,10 +23,8 @@ check: setup
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 
-# The broker's tests share one broker, and wait for it more than they work: one process runs them.
 test: setup
-	$(BIN)/pytest -n 2 --dist worksteal -m "not broker"
-	$(BIN)/pytest -m broker
+	$(BIN)/pytest
 
 test-kafka: setup
 	$(BIN)/pytest -m broker
