@@ -11,8 +11,8 @@ from scorers.judge import Judge
 from scorers.judge_worker import on_conversation
 from scorers.plan import Entry, Key, Plan
 from scorers.registry import registered, resolve
-from scorers.scorer import Scorer, Verdict
-from scorers.scoring import to_score, unasked
+from scorers.scorer import Scorer
+from scorers.scoring import to_score, waited
 
 
 def scorers_with(judge: Judge | None) -> dict[Key, Scorer]:
@@ -55,21 +55,10 @@ async def waiting_scores(
     asked = [entry for entry in entries if cascade.answered_by_judge(entry)]
     judged = iter(await cascade.verdicts(judge, turn, asked) if judge is not None and asked else [])
     verdicts = [
-        next(judged) if cascade.answered_by_judge(entry) else await _verdict(turn, entry)
+        next(judged) if cascade.answered_by_judge(entry) else await waited(turn, entry)
         for entry in entries
     ]
     return tuple(
         to_score(turn, entry, verdict, run=run)
         for entry, verdict in zip(entries, verdicts, strict=True)
     )
-
-
-async def _verdict(turn: Turn, entry: Entry) -> Verdict:
-    """The verdict of a user's own waiting scorer."""
-    early = unasked(turn, entry)
-    if early is not None:
-        return early
-    try:
-        return await entry.function(turn)  # type: ignore[misc, no-any-return]
-    except Exception as error:  # noqa: BLE001 - a scorer's fault is an outcome, and names no content
-        return Verdict(outcome="error", outcome_reason="exception", reason=type(error).__name__)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import math
 from collections.abc import Iterable
 from typing import Any
@@ -14,6 +15,8 @@ from scorers.scorer import Verdict, skipped
 
 MAX_REASON = 2_000
 """Characters of a reason; a longer one is cut."""
+PATIENCE = 60.0
+"""Seconds that a scorer that waits may take with a turn."""
 
 
 def score_turn(
@@ -41,9 +44,24 @@ def judge(turn: Turn, entry: Entry) -> Verdict:
         deadline.reset()
         return Verdict(outcome="error", outcome_reason="timeout")
     except Exception as error:  # noqa: BLE001 - a scorer's fault is an outcome, and names no content
-        return Verdict(outcome="error", outcome_reason="exception", reason=type(error).__name__)
+        return _fault(error)
     finally:
         deadline.end()
+
+
+async def waited(turn: Turn, entry: Entry, patience: float = PATIENCE) -> Verdict:
+    """As `judge`, for a user's own scorer that waits; given up after `patience` seconds."""
+    early = unasked(turn, entry)
+    if early is not None:
+        return early
+    try:
+        async with asyncio.timeout(patience):
+            found = await entry.function(turn)  # type: ignore[misc]
+    except TimeoutError:
+        return Verdict(outcome="error", outcome_reason="timeout")
+    except Exception as error:  # noqa: BLE001 - as above
+        return _fault(error)
+    return found if isinstance(found, Verdict) else _fault(TypeError())
 
 
 def unasked(turn: Turn, entry: Entry) -> Verdict | None:
@@ -54,7 +72,7 @@ def unasked(turn: Turn, entry: Entry) -> Verdict | None:
         try:
             matches = entry.when(turn)
         except Exception as error:  # noqa: BLE001 - as above
-            return Verdict(outcome="error", outcome_reason="exception", reason=type(error).__name__)
+            return _fault(error)
         if not matches:
             return _FILTERED
     for need in entry.needs:
@@ -62,6 +80,10 @@ def unasked(turn: Turn, entry: Entry) -> Verdict | None:
         if reason is not None:
             return skipped(reason)
     return None
+
+
+def _fault(error: Exception) -> Verdict:
+    return Verdict(outcome="error", outcome_reason="exception", reason=type(error).__name__)
 
 
 _SAMPLED_OUT = Verdict(outcome="sampled_out")

@@ -15,20 +15,18 @@ from prometheus_client import CollectorRegistry
 
 from assay.bus.contract import Bus, Consumer, Outgoing, Record
 from assay.bus.topics import SCORES, TURNS
-from assay.records import Turn, decode_turn, encode
+from assay.catalogue import CASCADE
+from assay.records import decode_turn, encode
 from assay.stage import later_schema
-from scorers.plan import Entry, Plan
-from scorers.scorer import Verdict
-from scorers.scoring import to_score, turn_scores, unasked
+from scorers.plan import Plan
+from scorers.scoring import to_score, turn_scores, waited
 from scorers.scoring_stage import HEADERS, ScoringStage
 
 GROUP = "waiting"
 AT_ONCE = 64
 """Turns that are scored at the same time."""
-PATIENCE = 60.0
-"""Seconds that a scorer may take with a turn."""
 POLL = 0.5
-_JUDGED = ("judge", "cascade")
+_JUDGED = ("judge", CASCADE)
 
 
 def waiting_part(plan: Plan) -> Plan:
@@ -73,27 +71,7 @@ class WaitingWorker(ScoringStage):
         except (msgspec.DecodeError, UnicodeDecodeError, RecursionError):
             return self._refused(record, "unreadable")
         entries = self._plan.entries(turn.app)
-        verdicts = await asyncio.gather(*(verdict(turn, entry) for entry in entries))
+        verdicts = await asyncio.gather(*(waited(turn, entry) for entry in entries))
         scores = tuple(map(partial(to_score, turn, run="live"), entries, verdicts))
         done = turn_scores(turn, scores, group=GROUP, scored_at=time.time_ns(), run="live")
         return Outgoing(SCORES, encode(done), key=record.key, headers=HEADERS)
-
-
-async def verdict(turn: Turn, entry: Entry, patience: float = PATIENCE) -> Verdict:
-    """What an own scorer that waits finds on `turn`, or why it was not asked. Never raises for
-    what the scorer does."""
-    early = unasked(turn, entry)
-    if early is not None:
-        return early
-    try:
-        async with asyncio.timeout(patience):
-            found = await entry.function(turn)  # type: ignore[misc]
-    except TimeoutError:
-        return Verdict(outcome="error", outcome_reason="timeout")
-    except Exception as error:  # noqa: BLE001 - a scorer's fault is an outcome, and names no content
-        return _fault(error)
-    return found if isinstance(found, Verdict) else _fault(TypeError())
-
-
-def _fault(error: Exception) -> Verdict:
-    return Verdict(outcome="error", outcome_reason="exception", reason=type(error).__name__)

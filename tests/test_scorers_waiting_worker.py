@@ -16,7 +16,8 @@ from assay.config import Config, load
 from assay.records import Turn, decode_turn_scores, encode, turn_id_of
 from scorers import waiting_worker
 from scorers.registry import resolve
-from scorers.waiting_worker import WaitingWorker, verdict
+from scorers.scoring import waited
+from scorers.waiting_worker import WaitingWorker
 
 OWN = """
     import asyncio
@@ -79,7 +80,7 @@ async def test_each_turn_gets_one_record_whatever_the_scorers_do(bus, own, monke
     """Values, faults, answers of the wrong type and endless waits are outcomes of one TurnScores a
     turn, over a restart too; what cannot be read is a dead letter."""
     short = 0.2
-    monkeypatch.setattr(waiting_worker, "verdict", lambda t, e: verdict(t, e, short))
+    monkeypatch.setattr(waiting_worker, "waited", lambda t, e: waited(t, e, short))
     names = ("tone", "broken", "wrong", "endless")
     plan = resolve(Config(metrics=["latency_seconds", *(f"own_scorers:{n}" for n in names)]))
     await bus.publish([sent(encode(turn(n))) for n in range(150)])
