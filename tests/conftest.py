@@ -37,10 +37,10 @@ def own_broker(tmp_path: Path) -> Iterator[kafka_broker.Broker]:
 @pytest.fixture
 def refused() -> Iterator[None]:
     """For tests in which no broker answers: the client leaves each socket that was refused to the
-    garbage collector, which says so at some later time."""
-    yield
+    garbage collector, which may come at any time, at the latest here."""
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", ResourceWarning)
+        yield
         gc.collect()
 
 

@@ -7,6 +7,7 @@ from bus_contract import TOPICS, BusContract
 from kafka_broker import free_port
 
 from assay.bus.kafka import KafkaBus
+from assay.bus.kafka_member import HIDDEN
 from assay.config import Kafka
 from assay.errors import Permanent
 
@@ -20,6 +21,8 @@ def settings(broker):
 
 @pytest.mark.timeout(600)
 class TestKafkaBus(BusContract):
+    hidden = HIDDEN
+
     @pytest.fixture
     def connect(self, settings):
         return lambda: KafkaBus(settings, TOPICS)

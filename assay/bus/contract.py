@@ -8,8 +8,8 @@ beside the offset (see `progress`).
 
 Time. A record's timestamp is the bus's own, taken when the record was appended. A partition's
 clock is the timestamp of the last record delivered; while the partition has been read to its end,
-it is the wall clock as it was when the end was seen. So a backlog is read as it would have been
-read live.
+it is the wall clock as it was when the end was seen, less what a bus on other machines must allow
+for. So a backlog is read as it would have been read live.
 
 State. Each group may keep values by partition and key. They change only in `commit` and are given
 back when the partition is assigned.

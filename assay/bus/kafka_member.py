@@ -31,6 +31,9 @@ STALLED = 100.0
 after which the membership is begun anew."""
 LOOK = 0.5
 """Seconds between looks at the partitions' ends while records come."""
+HIDDEN = 0.5
+"""Seconds for which a record may be stamped and not shown yet, by a busy broker or an open
+transaction, and by which a broker's clock may be behind ours."""
 
 Ends = Callable[[Iterable[TopicPartition]], Awaitable[Mapping[TopicPartition, int]]]
 """The offsets after the last record appended, transactions under way included."""
@@ -244,7 +247,7 @@ class KafkaMember:
 
     async def _look(self) -> None:
         """See where the partitions end. One that was delivered to its end has the wall's time as it
-        was before the look: what is appended later is stamped later."""
+        was before the look, less `HIDDEN`: what is shown later is stamped later."""
         now = time.time()
         places = list(self._shelves.by_place)
         if not places:
@@ -259,7 +262,7 @@ class KafkaMember:
         for place, end in ends.items():
             shelf = self._shelves.by_place.get(place)
             if shelf is not None and shelf.delivered_to(end):
-                shelf.clock = max(shelf.clock, int(now * 1000))
+                shelf.clock = max(shelf.clock, int((now - HIDDEN) * 1000))
 
     def _receive(self, item: Item) -> None:
         """Called in the pump's threads."""
