@@ -27,7 +27,12 @@ from deltalake import (
     WriterProperties,
     write_deltalake,
 )
-from deltalake.exceptions import DeltaError, DeltaProtocolError, SchemaMismatchError
+from deltalake.exceptions import (
+    CommitFailedError,
+    DeltaError,
+    DeltaProtocolError,
+    SchemaMismatchError,
+)
 
 from assay.errors import Permanent, Retryable
 from assay.store_query import Desk, Question
@@ -139,16 +144,21 @@ class Store:
 
     def _open(self, spec: TableSpec) -> DeltaTable:
         """The table as of now; created when it is not there."""
+        place, options = f"{self._url}/{spec.name}", self._options or None
         with self._mapped():
-            return DeltaTable.create(
-                f"{self._url}/{spec.name}",
-                spec.schema(),
-                mode="ignore",
-                partition_by=["date"],
-                configuration=_SETTINGS
-                | {"delta.dataSkippingStatsColumns": ",".join(spec.statistics)},
-                storage_options=self._options or None,
-            )
+            try:
+                return DeltaTable.create(
+                    place,
+                    spec.schema(),
+                    mode="ignore",
+                    partition_by=["date"],
+                    configuration=_SETTINGS
+                    | {"delta.dataSkippingStatsColumns": ",".join(spec.statistics)},
+                    storage_options=options,
+                )
+            except CommitFailedError:
+                # Another process has created it at the same moment.
+                return DeltaTable(place, storage_options=options)
 
     def _append(self, spec: TableSpec, sources: Sequence[Source]) -> Appended:
         with self._mapped():

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import random
+import subprocess
+import sys
 import time
 from datetime import UTC, date, datetime
 from pathlib import Path
@@ -322,3 +324,37 @@ async def test_a_table_that_was_deleted_is_made_anew(store: Store, tmp_path: Pat
         await store.append("turns", [source([FULL], 1)])
     assert await store.append("turns", [source([FULL], 1)]) == Appended(1, 0)
     assert await count(store) == 1
+
+
+OPENER = """
+import asyncio, sys
+from assay.errors import AssayError
+from assay.store import Store
+for line in sys.stdin:
+    store = Store(line.strip())
+    try:
+        print([asyncio.run(store.position(name, "x")) for name in ("turns", "scores")], flush=True)
+    except AssayError as error:
+        print(error, flush=True)
+"""
+
+
+def test_processes_that_start_at_once_create_the_tables_together(tmp_path: Path) -> None:
+    """Of several processes that find no table one creates it, and the others open that one."""
+    children = [
+        subprocess.Popen(
+            (sys.executable, "-c", OPENER), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+        )
+        for _ in range(4)
+    ]
+    try:
+        for number in range(25):
+            for child in children:
+                assert child.stdin is not None
+                child.stdin.write(f"{tmp_path}/{number}\n")
+                child.stdin.flush()
+            answers = {child.stdout.readline() for child in children if child.stdout is not None}
+            assert answers == {"[0, 0]\n"}
+    finally:
+        for child in children:
+            child.communicate()
