@@ -159,6 +159,9 @@ class Kafka(Section):
     create_topics: Switch = Field(
         True, description="Whether topics that are missing are created at start."
     )
+    transactions: Switch = Field(
+        True, description="Whether a commit is a transaction, where the brokers have them."
+    )
     compression: Literal["lz4", "zstd", "none"] = Field("lz4", description="Of what is written.")
     max_record: Size = Field(
         8 * 10**6, ge=100_000, description="Largest record; larger requests are split."

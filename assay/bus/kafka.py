@@ -8,6 +8,7 @@ commit's metadata.
 
 from __future__ import annotations
 
+import logging
 import os
 import secrets
 import socket
@@ -43,6 +44,8 @@ from assay.bus.topics import READERS, state_topic
 from assay.config import Kafka
 from assay.errors import Permanent
 
+_log = logging.getLogger(__name__)
+
 CLOSE = 5.0
 STATE_RETENTION = 7 * 86_400.0
 
@@ -64,6 +67,7 @@ class KafkaBus:
         self._publisher = Publisher(self._clients)
         self._admin: ClientThread | None = None
         self._members = 0
+        self._transactional = True
         self._id = f"{config.prefix}assay-{socket.gethostname()}-{os.getpid()}"
 
     async def start(self) -> None:
@@ -76,6 +80,14 @@ class KafkaBus:
         try:
             await self._admin.run(self._topics.open)
             self._partitions = await self._admin.run(self._ensure)
+            self._transactional = self._config.transactions and await self._admin.run(
+                self._topics.transactional
+            )
+            if not self._transactional:
+                _log.warning(
+                    "commits are no transactions, by bus.kafka.transactions or because the brokers "
+                    "have none: what a process that dies had under way is done twice"
+                )
             await self._publisher.start()
         except BaseException:
             await self.stop()
@@ -147,7 +159,11 @@ class KafkaBus:
             group,
             {self._topics.named(topic): topic for topic in topics},
             clients=self._clients,
-            transactional_id=f"{self._id}-{self._members}-{secrets.token_hex(4)}",
+            transactional_id=(
+                f"{self._id}-{self._members}-{secrets.token_hex(4)}"
+                if self._transactional
+                else None
+            ),
             restore=restore,
             state=state,
             prepare_state=prepare_state,

@@ -15,6 +15,7 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from kafka import TopicPartition
 
 from assay.bus.contract import Assigned, Outgoing, Position, Record, Revoked, StateChange
+from assay.bus.kafka_at_least_once import AtLeastOnce
 from assay.bus.kafka_commits import Commits
 from assay.bus.kafka_options import Clients
 from assay.bus.kafka_pump import Broken, Found, Given, Item, Joined, Pump, Restore, Taken
@@ -48,7 +49,7 @@ class KafkaMember:
         names: Mapping[str, str],
         *,
         clients: Clients,
-        transactional_id: str,
+        transactional_id: str | None,
         restore: Restore,
         state: StateLog,
         prepare_state: Callable[[], Awaitable[None]],
@@ -57,7 +58,8 @@ class KafkaMember:
         on_assigned: Assigned | None,
         on_revoked: Revoked | None,
     ) -> None:
-        """`names` are the topics as on the brokers and as delivered."""
+        """`names` are the topics as on the brokers and as delivered; without a `transactional_id`
+        a commit is no transaction."""
         self._group = group
         self._places = {delivered: named for named, delivered in names.items()}
         self._ready = ready
@@ -77,7 +79,11 @@ class KafkaMember:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._pump = Pump(options, list(names), restore, self._receive)
         self._shelves = Shelves(names, self._pump.hold)
-        self._transactions = Transactions(clients, transactional_id)
+        self._transactions = (
+            Transactions(clients, transactional_id)
+            if transactional_id is not None
+            else AtLeastOnce(clients, self._pump.commit)
+        )
         self._commits = Commits(
             group, self._transactions, self._pump, lambda: self._shelves.by_place
         )

@@ -20,7 +20,7 @@ from kafka import KafkaConsumer, TopicPartition
 from kafka import errors as kafka_errors
 from kafka.consumer.subscription_state import AsyncConsumerRebalanceListener
 from kafka.net.selector import KernelEvent
-from kafka.structs import MemberState
+from kafka.structs import MemberState, OffsetAndMetadata
 
 from assay.bus.kafka_assignor import ByNumber
 from assay.bus.kafka_options import build, ours
@@ -149,6 +149,14 @@ class Pump:
         if group.member_id != self._member_id:
             raise Permanent("this member was thrown out of the group")
         return group
+
+    def commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata], within: float) -> None:
+        """Commit outside a transaction, as the member of this moment. Blocking, `within` seconds;
+        raises what the client does."""
+        consumer = self._consumer
+        if consumer is None:
+            raise kafka_errors.CommitFailedError("this member is not in the group")
+        consumer.commit(dict(offsets), timeout_ms=int(within * 1000))
 
     # In the thread.
 

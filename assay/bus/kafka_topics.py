@@ -8,6 +8,7 @@ from typing import Any
 from kafka import KafkaAdminClient
 from kafka import errors as kafka_errors
 from kafka.admin import ConfigResource, ConfigResourceType
+from kafka.protocol.api_key import ApiKey
 
 from assay.bus.contract import Topic
 from assay.bus.kafka_options import Clients, build, mapped, ours, refusal
@@ -15,6 +16,13 @@ from assay.errors import Permanent
 
 OVERHEAD = 2**17
 """Bytes beside the value that a record and its batch may have."""
+_TRANSACTIONS = {
+    ApiKey.InitProducerId,
+    ApiKey.AddPartitionsToTxn,
+    ApiKey.AddOffsetsToTxn,
+    ApiKey.EndTxn,
+    ApiKey.TxnOffsetCommit,
+}
 
 
 class Topics:
@@ -49,6 +57,10 @@ class Topics:
         if self._admin is None:
             raise Permanent("the bus is not started")
         return self._admin
+
+    def transactional(self) -> bool:
+        """Whether the brokers have transactions."""
+        return _TRANSACTIONS.issubset(self.admin.api_versions())
 
     def named(self, topic: str) -> str:
         return topic if topic in self._foreign else self._clients.config.prefix + topic

@@ -121,16 +121,10 @@ class Transactions:
         wanted = intent()
         try:
             producer.begin_transaction()
-            futures = [
-                producer.send(topic, value=value, key=key, headers=headers, partition=partition)
-                for topic, partition, key, value, headers in wanted.records
-            ]
+            sent = self._send(wanted)
             if wanted.offsets:
                 producer.send_offsets_to_transaction(dict(wanted.offsets), wanted.group)
-            if futures:
-                producer.flush(timeout=TIMEOUT)
-                for future in futures:
-                    future.get(timeout=0)
+            self._confirm(sent)
         except (kafka_errors.KafkaError, OSError, RuntimeError, ValueError, TypeError) as error:
             self._abort(error)
             raise AssertionError("an abort always raises") from error
@@ -139,6 +133,18 @@ class Transactions:
         except (kafka_errors.KafkaError, OSError, RuntimeError) as error:
             self._drop()
             raise Unclear from error
+
+    def _send(self, wanted: Intent) -> list[Any]:
+        return [
+            self._producer.send(topic, value=value, key=key, headers=headers, partition=partition)
+            for topic, partition, key, value, headers in wanted.records
+        ]
+
+    def _confirm(self, sent: Sequence[Any]) -> None:
+        if sent:
+            self._producer.flush(timeout=TIMEOUT)
+            for future in sent:
+                future.get(timeout=0)
 
     def _abort(self, error: Exception) -> None:
         """Undo, and raise what became of it. A transaction whose abort fails is never committed:
