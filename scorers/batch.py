@@ -20,7 +20,7 @@ from assay.records import Score, Turn, TurnScores, decode_turn, encode
 from scorers import deadline
 from scorers.plan import Key, Plan
 from scorers.scorer import Verdict
-from scorers.scoring import score_turn, to_score, turn_scores
+from scorers.scoring import judge_ahead, score_turn, to_score, turn_scores
 
 NICENESS = 10
 """Of processes that work on the past: live scoring on the same machine goes first."""
@@ -74,6 +74,9 @@ def ready() -> bool:
     return _job is not None
 
 
+TOGETHER = 500_000
+"""Bytes of turns that are scored together: what is read of their texts is remembered so long."""
+
 Known = list[frozenset[Key]] | None
 """Per value of a batch the entries that it is not asked for; none: it is asked for all."""
 
@@ -82,25 +85,49 @@ def score(values: list[bytes], known: Known = None) -> list[Result]:
     """The results of a batch, in order, in a process that has begun."""
     if _job is None:
         raise RuntimeError("begin was not called in this process")
-    if known is None:
-        return [score_value(value, _job) for value in values]
-    return [score_value(value, _job, own) for value, own in zip(values, known, strict=True)]
+    return score_values(values, _job, known)
 
 
-def score_value(value: bytes, job: Job, known: frozenset[Key] = frozenset()) -> Result:
-    """One encoded turn, scored by the entries that are not `known`."""
-    turn = read(value)
-    if turn is None:
-        return Refused("unreadable")
-    entries = job.plan.entries(turn.app)
-    if known:
-        entries = tuple(entry for entry in entries if entry.key not in known)
-    try:
-        found = score_turn(turn, entries, group=job.group, scored_at=time.time_ns(), run=job.run)
-    except deadline.OutOfTime:
-        # The alarm came in the few instructions between a scorer's end and its being noted.
-        return give_up(value, job, known)
-    return encoded(found)
+def score_values(values: list[bytes], job: Job, known: Known = None) -> list[Result]:
+    """Encoded turns, in order, scored by the entries that are not `known` of them."""
+    results: list[Result] = []
+    part: list[_Asked] = []
+    size = 0
+    for value, own in zip(values, known or [frozenset()] * len(values), strict=True):
+        if part and size + len(value) > TOGETHER:
+            results += _scored(part, job)
+            part, size = [], 0
+        part.append((value, own))
+        size += len(value)
+    return results + _scored(part, job)
+
+
+_Asked = tuple[bytes, frozenset[Key]]
+
+
+def _scored(asked: list[_Asked], job: Job) -> list[Result]:
+    turns = [read(value) for value, _ in asked]
+    readable = [
+        (turn, [entry for entry in job.plan.entries(turn.app) if entry.key not in own])
+        for turn, (_, own) in zip(turns, asked, strict=True)
+        if turn is not None
+    ]
+    ahead = zip(readable, judge_ahead(readable), strict=True)
+    results: list[Result] = []
+    for turn, (value, own) in zip(turns, asked, strict=True):
+        if turn is None:
+            results.append(Refused("unreadable"))
+            continue
+        (_, entries), found = next(ahead)
+        now = time.time_ns()
+        try:
+            scores = score_turn(turn, entries, found, group=job.group, scored_at=now, run=job.run)
+        except deadline.OutOfTime:
+            # The alarm came in the few instructions between a scorer's end and its being noted.
+            results.append(give_up(value, job, own))
+        else:
+            results.append(encoded(scores))
+    return results
 
 
 def give_up(value: bytes, job: Job, known: frozenset[Key] = frozenset()) -> Result:

@@ -11,13 +11,19 @@ One with options is a factory: it takes them once, at start, and returns the fun
 
     @scorer("rouge_f1_score", engine="computed", version="1", options=RougeOptions)
     def rouge_f1(options: RougeOptions) -> Function: ...
+
+One whose work is cheaper for many turns together takes them together. Turns have no influence on
+each other's verdicts.
+
+    @scorer("groundedness", engine="local", version="1", batched=True)
+    def groundedness(turns: Sequence[Turn]) -> list[Verdict]: ...
 """
 
 from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from typing import Any
 
 import msgspec
@@ -78,6 +84,17 @@ def not_applicable(why: str) -> Verdict:
 Function = Callable[[Turn], Verdict] | Callable[[Turn], Awaitable[Verdict]]
 
 
+class Batched:
+    """The function of a batched scorer: `many(turns)` has a verdict a turn, a call that of one."""
+
+    def __init__(self, many: Callable[[Sequence[Turn]], list[Verdict]]) -> None:
+        self.many = many
+
+    def __call__(self, turn: Turn) -> Verdict:
+        (verdict,) = self.many((turn,))
+        return verdict
+
+
 class Scorer(msgspec.Struct, frozen=True, kw_only=True):
     """A metric, and one engine that answers it."""
 
@@ -90,6 +107,8 @@ class Scorer(msgspec.Struct, frozen=True, kw_only=True):
     """The function, or the factory where there are options."""
     options: type[msgspec.Struct] | None = None
     """The type of the options, every one with a default; none: there are none."""
+    batched: bool = False
+    """Whether the function takes many turns."""
     reference: str = ""
     """`module:name`, from which another process loads the same scorer."""
 
@@ -104,7 +123,7 @@ class Scorer(msgspec.Struct, frozen=True, kw_only=True):
             function = self.declared
         else:
             function = self.declared(options if options is not None else self.options())
-        return function
+        return Batched(function) if self.batched else function
 
 
 def scorer(
@@ -113,6 +132,7 @@ def scorer(
     engine: str = "computed",
     version: str,
     options: type[msgspec.Struct] | None = None,
+    batched: bool = False,
     subject: Subject | None = None,
     summary: str = "",
     needs: tuple[str, ...] = (),
@@ -148,6 +168,7 @@ def scorer(
             version=version,
             declared=function,
             options=options,
+            batched=batched,
             reference=f"{function.__module__}:{function.__qualname__}",
         )
 

@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import asyncio
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
+from types import MappingProxyType
 from typing import Any
 
 from assay.metric import YES_NO, Metric
 from assay.records import Document, Score, Turn, TurnScores, score_id_of
 from scorers import deadline
 from scorers.plan import Entry
-from scorers.scorer import Verdict, skipped
+from scorers.scorer import Batched, Verdict, skipped
 
 MAX_REASON = 2_000
 """Characters of a reason; a longer one is cut."""
@@ -19,17 +21,64 @@ PATIENCE = 60.0
 """Seconds that a scorer that waits may take with a turn."""
 
 
+NOTHING: Mapping[Entry, Verdict] = MappingProxyType({})
+
+
 def score_turn(
-    turn: Turn, entries: Iterable[Entry], *, group: str, scored_at: int, run: str = "live"
+    turn: Turn,
+    entries: Iterable[Entry],
+    ahead: Mapping[Entry, Verdict] = NOTHING,
+    *,
+    group: str,
+    scored_at: int,
+    run: str = "live",
 ) -> TurnScores:
     """One Score for each entry. Never raises for what the turn holds.
 
-    `entries` are plain functions; `scored_at` is in nanoseconds since the Unix epoch.
+    `entries` are plain functions; those in `ahead` were asked already. `scored_at` is in
+    nanoseconds since the Unix epoch.
     """
     deadline.reset()
-    scores = tuple(to_score(turn, entry, judge(turn, entry), run=run) for entry in entries)
+    scores = tuple(
+        to_score(turn, entry, ahead.get(entry) or judge(turn, entry), run=run) for entry in entries
+    )
     deadline.cancel()
     return turn_scores(turn, scores, group=group, scored_at=scored_at, run=run)
+
+
+def judge_ahead(asked: Sequence[tuple[Turn, Sequence[Entry]]]) -> list[dict[Entry, Verdict]]:
+    """For each turn what its batched entries find, which are asked for all turns together.
+
+    Where they fail together, in time or by an exception, there is nothing: `judge` asks them
+    singly, so that one turn's fault is no other's.
+    """
+    ahead: list[dict[Entry, Verdict]] = [{} for _ in asked]
+    places: dict[Entry, list[int]] = {}
+    for place, (turn, entries) in enumerate(asked):
+        for entry in entries:
+            if not isinstance(entry.function, Batched):
+                continue
+            early = unasked(turn, entry)
+            if early is None:
+                places.setdefault(entry, []).append(place)
+            else:
+                ahead[place][entry] = early
+    for entry, own in places.items():
+        with suppress(Exception, deadline.OutOfTime):
+            found = _together(entry, [asked[place][0] for place in own])
+            for place, verdict in dict(zip(own, found, strict=True)).items():
+                ahead[place][entry] = verdict
+    return ahead
+
+
+def _together(entry: Entry, turns: Sequence[Turn]) -> list[Verdict]:
+    deadline.reset()
+    try:
+        deadline.start()
+        return entry.function.many(turns)  # type: ignore[union-attr,no-any-return]
+    finally:
+        deadline.end()
+        deadline.cancel()
 
 
 def judge(turn: Turn, entry: Entry) -> Verdict:
@@ -39,7 +88,7 @@ def judge(turn: Turn, entry: Entry) -> Verdict:
         return early
     try:
         deadline.start()
-        return entry.function(turn)  # type: ignore[return-value]
+        found = entry.function(turn)
     except deadline.OutOfTime:
         deadline.reset()
         return Verdict(outcome="error", outcome_reason="timeout")
@@ -47,6 +96,7 @@ def judge(turn: Turn, entry: Entry) -> Verdict:
         return _fault(error)
     finally:
         deadline.end()
+    return found if isinstance(found, Verdict) else _fault(TypeError())
 
 
 async def waited(turn: Turn, entry: Entry, patience: float = PATIENCE) -> Verdict:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 import unicodedata
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import accumulate, chain, compress, pairwise
 from typing import Any, Generic, TypeVar
 
@@ -47,7 +47,8 @@ class Text:
         """What stands between blanks, in order."""
         self._lines: list[int] = []
         """Where lines end, as numbers of pieces."""
-        self._results: dict[Callable[[Text], Any], Any] = {}
+        self.results: dict[Callable[..., Any], Any] = {}
+        """What functions made of the text, as long as it is remembered."""
         cut = raw if raw.isascii() else _STOP.sub("\\1\n", raw)
         if "\n" not in cut:
             self.pieces = list(map(PIECES.__getitem__, cut.split()))
@@ -59,9 +60,9 @@ class Text:
 
     def of(self, function: Callable[[Text], V]) -> V:
         """`function(self)`, a pure function, kept as long as the text is remembered."""
-        if function not in self._results:
-            self._results[function] = function(self)
-        return self._results[function]  # type: ignore[no-any-return]
+        if function not in self.results:
+            self.results[function] = function(self)
+        return self.results[function]  # type: ignore[no-any-return]
 
     @_Made
     def low(self) -> str:
@@ -158,6 +159,18 @@ class _Texts(dict[str, Text]):
 
 prepared = _Texts()
 """`prepared(raw)` is the Text of `raw`."""
+
+
+def of_each(texts: Sequence[Text], function: Callable[[Sequence[Text]], Sequence[V]]) -> list[V]:
+    """`function(texts)`, a pure function with a result a text, kept as those of `Text.of` are.
+
+    It is called once, with those of the texts that it was not called with before.
+    """
+    new = list(dict.fromkeys(text for text in texts if function not in text.results))
+    if new:
+        for text, result in zip(new, function(new), strict=True):
+            text.results[function] = result
+    return [text.results[function] for text in texts]
 
 
 def words(raw: str) -> tuple[str, ...]:

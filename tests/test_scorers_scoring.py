@@ -1,6 +1,7 @@
 """From verdicts to Scores."""
 
 import math
+import signal
 
 import msgspec
 import pytest
@@ -13,15 +14,16 @@ from assay.records import Document, Turn, encode
 from scorers import deadline
 from scorers.plan import Entry
 from scorers.scorer import Verdict, not_applicable, scored, scorer, skipped
-from scorers.scoring import MAX_REASON, passed, score_turn
+from scorers.scoring import MAX_REASON, judge_ahead, passed, score_turn
 
 
 def turn(**fields):
     return Turn(turn_id="t", trace_id="0" * 32, **fields)
 
 
-def entry(function, ratio=1.0, condition=None, needs=(), **metric):
-    declared = scorer("own", version="1", needs=tuple(needs), low=0.0, high=1.0)(function)
+def entry(function, ratio=1.0, condition=None, needs=(), batched=False, **metric):
+    declare = scorer("own", version="1", needs=tuple(needs), low=0.0, high=1.0, batched=batched)
+    declared = declare(function)
     contract = msgspec.structs.replace(declared.metric, **metric)
     return Entry(declared, contract, ratio, when.compile(condition) if condition else None)
 
@@ -176,24 +178,77 @@ def test_long_reasons_are_cut():
     assert len(found.reason) == MAX_REASON + 1
 
 
-def test_deadline(monkeypatch):
-    """A scorer that does not end becomes an error of its own; the others still score."""
-    import signal
-
+@pytest.fixture
+def soon(monkeypatch):
+    """The deadline is installed and short."""
     before = signal.getsignal(signal.SIGALRM)
     monkeypatch.setattr(deadline, "SECONDS", 0.05)
     monkeypatch.setattr(deadline, "_installed", False)
     deadline.install()
-    try:
+    yield
+    deadline.cancel()
+    signal.signal(signal.SIGALRM, before)
 
-        def endless(turn):
-            while True:
-                pass
 
-        both = [entry(endless), entry(lambda turn: scored(1))]
-        slow, fast = score_turn(turn(), both, group="local", scored_at=1).scores
-    finally:
-        deadline.cancel()
-        signal.signal(signal.SIGALRM, before)
+def test_deadline(soon):
+    """A scorer that does not end becomes an error of its own; the others still score."""
+
+    def endless(turn):
+        while True:
+            pass
+
+    both = [entry(endless), entry(lambda turn: scored(1))]
+    slow, fast = score_turn(turn(), both, group="local", scored_at=1).scores
     assert (slow.outcome, slow.outcome_reason) == ("error", "timeout")
     assert fast.outcome == "scored"
+
+
+def together(turns, own):
+    """The first Score of each turn, batched entries asked ahead."""
+    ahead = judge_ahead([(each, [own]) for each in turns])
+    return [
+        score_turn(each, [own], found, group="local", scored_at=1).scores[0]
+        for each, found in zip(turns, ahead, strict=True)
+    ]
+
+
+def test_batched_scorers_are_asked_once():
+    """A batched scorer gets all turns that are asked of it at once, in order, and no other."""
+    calls = []
+
+    def lengths(turns):
+        calls.append([each.response for each in turns])
+        return [scored(len(each.response) / 10) for each in turns]
+
+    own = entry(lengths, needs=["response"], batched=True)
+    turns = [turn(response="a"), turn(), turn(response="bb"), turn(response="c", draw=1.0)]
+    found = together(turns, own)
+    assert [score.outcome for score in found] == ["scored", "skipped", "scored", "sampled_out"]
+    assert [score.value for score in found] == [0.1, None, 0.2, None]
+    assert calls == [["a", "bb"]]
+    assert score_turn(turns[0], [own], group="local", scored_at=1).scores[0] == found[0]
+
+
+@pytest.mark.parametrize("fault", ["raises", "never ends", "answers too little"])
+def test_a_fault_in_a_batch_is_one_turns(soon, fault):
+    """Where turns fail together, each is asked by itself: the others have their scores."""
+
+    def fragile(turns):
+        bad = any(each.response == "bad" for each in turns)
+        if bad and fault == "raises":
+            raise ZeroDivisionError
+        while bad and fault == "never ends":
+            pass
+        if bad and fault == "answers too little":
+            return [scored(1)] * (len(turns) - 1)
+        return [scored(1)] * len(turns)
+
+    turns = [turn(response=response) for response in ("good", "bad", "good")]
+    outcomes = [score.outcome for score in together(turns, entry(fragile, batched=True))]
+    assert outcomes == ["scored", "error", "scored"]
+
+
+def test_what_is_no_verdict():
+    """A scorer that answers with something else is at fault, and the record is whole."""
+    found = one(turn(), lambda turn: 0.5)
+    assert (found.outcome, found.reason) == ("error", "TypeError")

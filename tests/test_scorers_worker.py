@@ -177,6 +177,8 @@ def test_a_batch_needs_its_job():
     with pytest.raises(RuntimeError):
         batch.score([b"{}"])
     job = Job(resolve(Config(metrics=["turn_error"])), "local", "live")
-    assert batch.score_value(b"{}", job) == Refused("unreadable")
+    assert batch.score_values([b"{}"], job) == [Refused("unreadable")]
     assert batch.give_up(b"{}", job) == Refused("unreadable")
-    assert isinstance(batch.score_value(encode(turn(1)), job), bytes)
+    values = [encode(turn(1)), b"{}", encode(turn(2))]
+    found = batch.score_values(values, job)
+    assert [isinstance(result, Refused) for result in found] == [False, True, False]

@@ -33,9 +33,10 @@ from scorers.backfill import Backfill
 from scorers.backfill_known import Known
 from scorers.backfill_run import Run, Runs, Selected, new_run
 from scorers.backfill_source import StoredTurns
-from scorers.batch import Job, score_value
+from scorers.batch import Job, score_values
 from scorers.judge import judge_of
 from scorers.judged_plan import all_entries, digests_of, plan_of
+from scorers.worker import BATCH_RECORDS
 
 LOCAL_LIMIT, JUDGE_LIMIT = 0.8, 0.9
 MEMORY_LIMIT = 1000
@@ -89,11 +90,10 @@ def single(count: int) -> tuple[float, float]:
     """Turns a second of one process by the clock, and by its processor time."""
     job = Job(plans_of_default(), "local", "bench")
     values = [encode(turn(number)) for number in range(count)]
-    for value in values[:50]:
-        score_value(value, job)
+    score_values(values[:50], job)
     clock, used = time.perf_counter(), time.process_time()
-    for value in values:
-        score_value(value, job)
+    for start in range(0, count, BATCH_RECORDS):
+        score_values(values[start : start + BATCH_RECORDS], job)
     return count / (time.perf_counter() - clock), count / (time.process_time() - used)
 
 
