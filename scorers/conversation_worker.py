@@ -10,9 +10,7 @@ conversations go first.
 
 from __future__ import annotations
 
-import asyncio
 import math
-import time
 from collections.abc import Mapping, Sequence
 from functools import partial
 
@@ -23,20 +21,15 @@ from assay.bus.contract import Bus, Consumer, Outgoing, Record, StateChange
 from assay.bus.topics import SCORES, TURNS
 from assay.config import Config
 from assay.errors import ConfigError, retrying
-from assay.records import Score, Turn, decode_turn, encode
-from assay.sampling import conversation_draw
+from assay.records import Turn, decode_turn, encode
 from assay.stage import later_schema
-from scorers.judge import LATE, Judge
+from scorers.judge import Judge
 from scorers.judge_worker import named_part, on_conversation
-from scorers.judging.asking import failure
 from scorers.judging.budget import PARTITION
-from scorers.judging.conversation import Gathered, Window, conversation_verdict, key_of
-from scorers.plan import Entry, Plan
-from scorers.scorer import Verdict
-from scorers.scoring import to_score, turn_scores
+from scorers.judging.conversation import GROUP, Conversations, Gathered, Window, key_of
+from scorers.plan import Plan
 from scorers.scoring_stage import HEADERS, ScoringStage
 
-GROUP = "conversation"
 STATE_TTL = 2 * 86_400.0
 """Seconds after its last change for which a conversation may be opened again."""
 MOST_BYTES = 256 * 10**6
@@ -64,11 +57,11 @@ class ConversationWorker(ScoringStage):
         )
         settings = judge.client.settings
         self._plan = conversation_part(plan, judge, config)
-        self._judge = judge
-        self._probability = config.sampling.ratio
+        self._conversations = Conversations(
+            self._plan, judge, config.sampling.ratio, patience=settings.give_up_after
+        )
         self._idle = int(settings.conversation_idle * 1000)
         self._max_age = int(settings.conversation_max_age * 1000)
-        self._give_up_after = settings.give_up_after
         self._gathered: dict[int, dict[str, Gathered]] = {}
         self._forgotten: list[StateChange] = []
 
@@ -168,7 +161,15 @@ class ConversationWorker(ScoringStage):
         PARTITION.set(partition)
         window, seen = gathered.window, gathered.window.next
         turns = sorted(map(decode_turn, gathered.values()), key=lambda turn: turn.started_at)
-        output = await self._output(window, turns)
+        found = await self._conversations.scores(
+            turns,
+            self._plan.entries(window.app),
+            run="live",
+            revision=window.revision,
+            cut=window.cut,
+        )
+        conversation = f"{window.app}\x1f{window.conversation_id}".encode()
+        output = Outgoing(SCORES, encode(found), key=conversation, headers=HEADERS)
         window.revision += 1
         window.open = window.next > seen
         gathered.judging = False
@@ -179,44 +180,6 @@ class ConversationWorker(ScoringStage):
         )
         if await self._committed(consumer, partition, commit):
             self._turns.inc()
-
-    async def _output(self, window: Window, turns: Sequence[Turn]) -> Outgoing:
-        last = turns[-1]
-        whole = msgspec.structs.replace(
-            last,
-            turn_id=window.conversation_id,
-            draw=conversation_draw(window.app, window.conversation_id),
-            inclusion_probability=self._probability,
-        )
-        entries = self._plan.entries(window.app)
-        verdicts = await asyncio.gather(*(self._verdict(whole, e, turns) for e in entries))
-        scores = tuple(
-            self._score(whole, entry, verdict, window)
-            for entry, verdict in zip(entries, verdicts, strict=True)
-        )
-        record = turn_scores(whole, scores, group=GROUP, scored_at=time.time_ns(), run="live")
-        record = msgspec.structs.replace(record, turn_id=last.turn_id, revision=window.revision)
-        key = f"{window.app}\x1f{window.conversation_id}".encode()
-        return Outgoing(SCORES, encode(record), key=key, headers=HEADERS)
-
-    async def _verdict(self, whole: Turn, entry: Entry, turns: Sequence[Turn]) -> Verdict:
-        if whole.draw >= self._probability * entry.ratio:
-            return Verdict(outcome="sampled_out")
-        try:
-            if entry.when is not None and not entry.when(turns[-1]):
-                return Verdict(outcome="filtered")
-            async with asyncio.timeout(self._give_up_after):
-                return await conversation_verdict(self._judge, entry, turns)
-        except TimeoutError:
-            return LATE
-        except Exception as error:  # noqa: BLE001 - a fault is an outcome, and names no content
-            return failure(error)
-
-    def _score(self, whole: Turn, entry: Entry, verdict: Verdict, window: Window) -> Score:
-        if window.cut and verdict.outcome == "scored":
-            details = verdict.details | {"turns_left_out": window.cut}
-            verdict = msgspec.structs.replace(verdict, details=details)
-        return to_score(whole, entry, verdict, run="live", revision=window.revision)
 
     def _discard(self) -> None:
         self._gathered.clear()

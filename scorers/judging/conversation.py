@@ -10,18 +10,23 @@ from __future__ import annotations
 
 import asyncio
 import hashlib
+import time
 from collections import deque
 from collections.abc import Sequence
 
 import msgspec
 
 from assay.catalogue import HARMS
-from assay.records import Turn
-from scorers.judge import Judge
-from scorers.judging.asking import Tally
+from assay.records import Turn, TurnScores
+from assay.sampling import conversation_draw
+from scorers.judge import LATE, Judge
+from scorers.judging.asking import Tally, failure
 from scorers.judging.evidence import conversation_of
-from scorers.plan import Entry
+from scorers.plan import Entry, Plan
 from scorers.scorer import Verdict
+from scorers.scoring import to_score, turn_scores
+
+GROUP = "conversation"
 
 MAX_TURNS = 200
 MAX_BYTES = 1_000_000
@@ -98,16 +103,73 @@ def key_of(app: str, conversation_id: str) -> str:
     return hashlib.blake2b(f"{app}\x1f{conversation_id}".encode(), digest_size=12).hexdigest()
 
 
-async def conversation_verdict(judge: Judge, entry: Entry, turns: Sequence[Turn]) -> Verdict:
-    """The verdict of one entry on a conversation, its turns in order of time."""
-    question = judge.question(entry)
-    if question is not None and question.subject == "conversation":
-        evidence = {"conversation": conversation_of(turns, limit_bytes=MAX_BYTES)}
-        return await judge.answer_evidence(question, evidence, turns[-1])
-    # The conversation was drawn as a whole: no turn of it is sampled out by its own draw.
-    drawn = [msgspec.structs.replace(turn, draw=0.0) for turn in turns]
-    found = await asyncio.gather(*(judge.verdicts(turn, [entry]) for turn in drawn))
-    return combined([verdicts[0] for verdicts in found], entry.metric.name)
+class Conversations:
+    """Scores whole conversations by the judge's entries of a plan."""
+
+    def __init__(
+        self, plan: Plan, judge: Judge, probability: float, *, patience: float | None = None
+    ) -> None:
+        """`probability` is that with which a conversation was sampled; an entry that has not
+        answered within `patience` seconds is `late`."""
+        self.plan = plan
+        self._judge = judge
+        self._probability = probability
+        self._patience = patience
+
+    async def scores(
+        self,
+        turns: Sequence[Turn],
+        entries: Sequence[Entry],
+        *,
+        run: str,
+        revision: int = 0,
+        cut: int = 0,
+    ) -> TurnScores:
+        """A Score for each of `entries` on the conversation of `turns`, which are in order of
+        time; `cut` of them were left out. Never raises for what they hold."""
+        last = turns[-1]
+        conversation_id = last.conversation_id or last.turn_id
+        whole = msgspec.structs.replace(
+            last,
+            turn_id=conversation_id,
+            draw=conversation_draw(last.app, conversation_id),
+            inclusion_probability=self._probability,
+        )
+        verdicts = await asyncio.gather(*(self._verdict(whole, e, turns, cut) for e in entries))
+        scores = tuple(
+            to_score(whole, entry, verdict, run=run, revision=revision)
+            for entry, verdict in zip(entries, verdicts, strict=True)
+        )
+        found = turn_scores(whole, scores, group=GROUP, scored_at=time.time_ns(), run=run)
+        return msgspec.structs.replace(found, turn_id=last.turn_id, revision=revision)
+
+    async def _verdict(self, whole: Turn, entry: Entry, turns: Sequence[Turn], cut: int) -> Verdict:
+        if whole.draw >= self._probability * entry.ratio:
+            return Verdict(outcome="sampled_out")
+        try:
+            if entry.when is not None and not entry.when(turns[-1]):
+                return Verdict(outcome="filtered")
+            async with asyncio.timeout(self._patience):
+                verdict = await self._asked(entry, turns)
+        except TimeoutError:
+            return LATE
+        except Exception as error:  # noqa: BLE001 - a fault is an outcome, and names no content
+            return failure(error)
+        if cut and verdict.outcome == "scored":
+            details = verdict.details | {"turns_left_out": cut}
+            return msgspec.structs.replace(verdict, details=details)
+        return verdict
+
+    async def _asked(self, entry: Entry, turns: Sequence[Turn]) -> Verdict:
+        judge = self._judge
+        question = judge.question(entry)
+        if question is not None and question.subject == "conversation":
+            evidence = {"conversation": conversation_of(turns, limit_bytes=MAX_BYTES)}
+            return await judge.answer_evidence(question, evidence, turns[-1])
+        # The conversation was drawn as a whole: no turn of it is sampled out by its own draw.
+        drawn = [msgspec.structs.replace(turn, draw=0.0) for turn in turns]
+        found = await asyncio.gather(*(judge.verdicts(turn, [entry]) for turn in drawn))
+        return combined([verdicts[0] for verdicts in found], entry.metric.name)
 
 
 def combined(verdicts: Sequence[Verdict], metric: str) -> Verdict:
