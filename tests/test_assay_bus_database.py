@@ -87,6 +87,30 @@ def test_other_layout_is_refused(tmp_path):
         open_database(path)
 
 
+def test_a_table_made_otherwise_is_damage(tmp_path):
+    """A byte flipped in what SQLite keeps of the tables' columns is recognised at the start, or
+    changes nothing."""
+    path = tmp_path / "bus.sqlite"
+    open_database(path).close()
+    good = path.read_bytes()
+    middle = good.index(b"CREATE TABLE records")
+    recognised = 0
+    for byte in range(middle - 450, middle + 450, 7):
+        data = bytearray(good)
+        data[byte] ^= 1
+        path.write_bytes(data)
+        try:
+            connection = open_database(path)
+        except Permanent as error:
+            assert "is damaged" in str(error)
+            recognised += 1
+        else:
+            columns = connection.execute("PRAGMA table_info(records)").fetchall()
+            assert columns[-1][1] == "value"
+            connection.close()
+    assert recognised > 50
+
+
 def test_truncated_file_is_recognised(tmp_path):
     """A file that lost its end is refused at start."""
     path = tmp_path / "bus.sqlite"

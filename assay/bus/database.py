@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from assay.errors import AssayError, Permanent, Retryable
@@ -157,10 +157,24 @@ def _check(connection: sqlite3.Connection, path: Path) -> None:
     expected = _scalar(connection, "PRAGMA page_count") * _scalar(connection, "PRAGMA page_size")
     if path.stat().st_size < expected:
         raise damaged(path, f"{path.stat().st_size} bytes of {expected} are there")
+    if _schema(connection) != _schema_of_ours():
+        raise damaged(path, "its tables are not as they were made")
     for table in ("partitions", "progress", "state"):  # a lost row of these would pass unnoticed
         (verdict,) = connection.execute(f"PRAGMA integrity_check({table})").fetchone()
         if verdict != "ok":
             raise damaged(path, str(verdict))
+
+
+def _schema(connection: sqlite3.Connection) -> list[tuple[str, ...]]:
+    return connection.execute(
+        "SELECT type, name, tbl_name, sql FROM sqlite_schema ORDER BY type, name"
+    ).fetchall()
+
+
+def _schema_of_ours() -> list[tuple[str, ...]]:
+    with closing(sqlite3.connect(":memory:")) as connection:
+        connection.executescript(SCHEMA)
+        return _schema(connection)
 
 
 def checkpoint(connection: sqlite3.Connection) -> None:
