@@ -24,7 +24,7 @@ check: setup
 	$(BIN)/mypy
 
 test: setup
-	$(BIN)/pytest
+	$(BIN)/pytest -n 2 --dist loadgroup
 
 test-kafka: setup
 	$(BIN)/pytest -m broker

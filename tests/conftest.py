@@ -1,4 +1,4 @@
-"""The Kafka broker that tests share, and what the output's head says of it.
+"""The Kafka broker that tests share, which process runs them, and what the output's head says.
 
 A test that cannot have its broker is skipped, and fails under CI.
 """
@@ -18,6 +18,13 @@ import pytest
 def pytest_report_header() -> str:
     reason = kafka_broker.missing()
     return f"broker: {kafka_broker.Broker.name}" if reason is None else f"broker: none, {reason}"
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Of several processes one runs all the tests that share the broker."""
+    for item in items:
+        if item.get_closest_marker("broker"):
+            item.add_marker(pytest.mark.xdist_group("broker"))
 
 
 @pytest.fixture(scope="session")
