@@ -7,7 +7,6 @@ too, are not its work: who asks does them, within the run's share of the budget.
 from __future__ import annotations
 
 import asyncio
-import os
 from collections import Counter
 
 import msgspec
@@ -16,6 +15,7 @@ from prometheus_client import CollectorRegistry
 from assay.bus.contract import Bus, Consumer, Outgoing, Record
 from assay.bus.topics import BACKFILL, BACKFILL_SCORES
 from assay.config import Config
+from assay.cores import cores
 from assay.errors import ConfigError, Permanent
 from assay.records import encode
 from scorers.backfill_plan import scorers_in
@@ -53,7 +53,7 @@ class BackfillWorker(ScoringStage):
         """By run; a text says why the run cannot be worked on."""
         self._opening = asyncio.Lock()
         self._busy: Counter[str] = Counter()
-        self._room = asyncio.Semaphore(QUEUED * (processes or os.cpu_count() or 1))
+        self._room = asyncio.Semaphore(QUEUED * (processes or cores()))
 
     async def stop(self) -> None:
         """Read no more, finish what is under way, leave the group, end the processes."""

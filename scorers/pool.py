@@ -8,11 +8,11 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
-import os
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 
+from assay.cores import cores
 from scorers import batch
 from scorers.batch import Job, Known, Result
 
@@ -21,7 +21,7 @@ ATTEMPTS = 2
 
 
 class ScorerPool:
-    """`processes` workers (default: one per core) for one job."""
+    """`processes` workers (default: one for each core that we may use) for one job."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class ScorerPool:
         processes: int | None = None,
         on_death: Callable[[], None] = lambda: None,
     ) -> None:
-        self.processes = processes or os.cpu_count() or 1
+        self.processes = processes or cores()
         self._job = job
         self._on_death = on_death
         self._idle: asyncio.Queue[ProcessPoolExecutor] = asyncio.Queue()
