@@ -32,6 +32,8 @@ class Member:
     folder: Path
     arguments: list[str]
     settings: dict[str, Any]
+    under: list[str] = field(default_factory=list)
+    """The command that runs the program, where it is not run directly."""
     process: asyncio.subprocess.Process | None = None
     starts: int = 0
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
@@ -42,7 +44,7 @@ class Member:
         (self.folder / "assay.yaml").write_text(json.dumps(self.settings))
         with (self.folder / "log").open("ab") as log:
             self.process = await asyncio.create_subprocess_exec(
-                *(sys.executable, "-m", "assay.cli.main", *self.arguments),
+                *(*self.under, sys.executable, "-m", "assay.cli.main", *self.arguments),
                 cwd=self.folder,
                 stdout=asyncio.subprocess.PIPE,
                 stderr=log,

@@ -2,7 +2,8 @@
 
 Run: python tests/benchmarks/bench_kafka.py [seconds]. A broker of its own; records of the size that
 the doors write. Limits, from the same run: the client's plain produce and consume rates for the
-same bytes. Aim: `AIM` of the produce rate in bytes is accepted.
+same bytes. Aim: `AIM` of the produce rate in bytes is accepted, and three scorers do `THREE` times
+the work of one.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from __future__ import annotations
 import asyncio
 import os
 import random
+import signal
 import sys
 import tempfile
 import time
@@ -22,8 +24,10 @@ import uvloop
 from bench_accept import SPANS, request
 from kafka import KafkaConsumer, KafkaProducer, TopicPartition
 from kafka_broker import Broker
+from kafka_fleet import Fleet
 from prometheus_client import CollectorRegistry
 
+from assay.bus.contract import Outgoing
 from assay.bus.kafka import KafkaBus
 from assay.bus.topics import SCORES, TURNS
 from assay.cli.wiring import topics_of
@@ -34,6 +38,8 @@ from scorers.registry import resolve
 from scorers.worker import Worker
 
 AIM = 0.6
+THREE = 1.8
+MOST = 6000
 IN_FLIGHT = 16
 PARTITIONS = 6
 
@@ -122,17 +128,50 @@ async def until_idle(lag: Callable[[], int], count: Callable[[], float], seconds
     return (seen - before) / max(last - started, 0.001)
 
 
+async def fleet_rate(folder: Path, bootstrap: str, count: int, values: list[bytes]) -> float:
+    """Turns a second of `count` processes of `assay score`, each held to one core."""
+    fleet = Fleet(folder, bootstrap, f"of{count}.")
+    for number in range(count):
+        core = str(number % (os.cpu_count() or 1))
+        fleet.add("score", "--group", "local").under = ["taskset", "--cpu-list", core]
+    bus = fleet.bus()
+    await bus.start()
+    try:
+        await asyncio.gather(*(member.start() for member in fleet.members))
+        await bus.publish(
+            [Outgoing(TURNS, value, partition=n % PARTITIONS) for n, value in enumerate(values)]
+        )
+        started = time.perf_counter()
+        while (await bus.topic_stats())[TURNS].lag.get("local", 1):  # noqa: ASYNC110 - asked, not told
+            await asyncio.sleep(0.1)
+        return len(values) / (time.perf_counter() - started)
+    finally:
+        await fleet.end(signal.SIGTERM)
+        await bus.stop()
+
+
 async def run(seconds: float) -> None:
     with tempfile.TemporaryDirectory() as folder:
         broker = Broker(Path(folder))
         await asyncio.to_thread(broker.start)
         try:
-            await measure(broker.bootstrap, seconds)
+            values = await measure(broker.bootstrap, seconds)
+            one, three = [
+                await fleet_rate(Path(folder) / f"of{n}", broker.bootstrap, n, values)
+                for n in (1, 3)
+            ]
+            print(f"score, a process            {one:8,.0f} turns/s")
+            print(
+                f"score, three processes      {three:8,.0f} turns/s  {three / one:.2f} times one "
+                f"({THREE} wanted where there are cores)"
+            )
+            print(f"{os.cpu_count()} cores, the broker on the same machine")
         finally:
             broker.stop()
 
 
-async def measure(bootstrap: str, seconds: float) -> None:
+async def measure(bootstrap: str, seconds: float) -> list[bytes]:
+    """Prints each stage's rate; the turns that were assembled, `MOST` at most."""
     config = Config.model_validate(
         {
             "bus": {"kafka": {"bootstrap": bootstrap, "partitions": PARTITIONS}},
@@ -191,8 +230,9 @@ async def measure(bootstrap: str, seconds: float) -> None:
         entries = record.value.count(b'"metric"')
         break
     print(f"score (local, one process)  {rate:8,.0f} turns/s  {rate * entries:9,.0f} scores/s")
+    turns_made = [record.value async for record in bus.read(TURNS)][:MOST]
     await bus.stop()
-    print(f"{os.cpu_count()} cores, the broker on the same machine")
+    return turns_made
 
 
 if __name__ == "__main__":
