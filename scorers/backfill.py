@@ -10,20 +10,22 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
+from typing import TypeVar
 
 from assay.bus.contract import Bus
 from assay.errors import retrying
 from assay.records import Score, Turn, TurnScores, decode_turn_scores, encode
 from assay.store import Source, Store
-from scorers.backfill_known import Known
+from scorers.backfill_known import Known, KnownKeys, missing
 from scorers.backfill_plan import condition_of
 from scorers.backfill_run import Run, Runs
-from scorers.backfill_source import TurnSource
+from scorers.backfill_source import Talk, TurnSource
 from scorers.batch import NICENESS, Job, Refused
 from scorers.fleet import FleetPool
 from scorers.judge import Judge
 from scorers.judged_plan import waiting_scores
+from scorers.judging.conversation import Conversations
 from scorers.plan import Entry, Key, Plan
 from scorers.pool import ScorerPool
 from scorers.scoring import turn_scores
@@ -41,6 +43,8 @@ UNASKED = ("sampled_out", "filtered", "budget", "late")
 """Outcomes of entries that nobody was asked about: no row, so that a later run may ask."""
 
 Piece = list[tuple[Turn, frozenset[Key]]]
+Whole = tuple[list[Turn], Talk, list[Entry]]
+W = TypeVar("W")
 
 
 class Backfill:
@@ -55,6 +59,7 @@ class Backfill:
         plan: Plan,
         known: Known,
         judge: Judge | None = None,
+        conversations: Conversations | None = None,
         *,
         processes: int | None = None,
         fleet: Bus | None = None,
@@ -67,6 +72,7 @@ class Backfill:
         self._plan = plan
         self._known = known
         self._judge = judge
+        self._conversations = conversations
         self._on_progress = on_progress
         self._condition = condition_of(run)
         self._local = plan.part(lambda entry: not entry.waits)
@@ -83,10 +89,11 @@ class Backfill:
             )
         self._size = JUDGED_BATCH if waiting else BATCH
         room = 2 * self._pool.processes + 1 if self._pool is not None else 1
-        if judge is not None and waiting:
+        if judge is not None and (waiting or conversations is not None):
             room = max(room, 3 * judge.client.settings.concurrency // self._size + 2)
         self._room = asyncio.Semaphore(room)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._taken = 0
         self._rows: list[tuple[TurnScores, Score]] = []
         self._committing = asyncio.Lock()
         self._position = 0
@@ -137,41 +144,72 @@ class Backfill:
         return f"backfill/{self._run.run_id}"
 
     async def _produce(self) -> None:
-        limit = self._run.limit
-        taken = 0
         for day in await self._source.days():
             known = await self._known.of_day(day)
             stored = None if self._source.stored else await self._known.stored_turns(day)
             async for turns in self._source.turns(day):
                 if self._ends():
                     return
-                wanted = self._wanted(turns, known)
-                fits = wanted if limit is None else wanted[: max(0, limit - taken)]
-                self._run.counts.left += len(wanted) - len(fits)
-                taken += len(fits)
-                if stored is not None and fits:
-                    await self._store_turns(day, [t for t, _ in fits if t.turn_id not in stored])
+                fits = self._within_limit(self._wanted(turns, known))
+                if stored is not None:
+                    # A conversation's scores stand for all of its turns.
+                    kept = turns if self._conversations else [turn for turn, _ in fits]
+                    await self._store_turns(day, [t for t in kept if t.turn_id not in stored])
                 for start in range(0, len(fits), self._size):
-                    await self._begin(fits[start : start + self._size])
+                    await self._begin(self._score(fits[start : start + self._size]))
+        if self._conversations is not None:
+            await self._converse(self._conversations)
+
+    async def _converse(self, conversations: Conversations) -> None:
+        async for day, talks in self._source.talks():
+            known = await self._known.of_day(day)
+            wanted = {
+                talk.last_turn: (talk, entries)
+                for talk in talks
+                if (entries := missing(conversations.plan, talk.app, known, talk.last_turn))
+            }
+            piece: list[Whole] = []
+            async for turns in self._source.whole([talk for talk, _ in wanted.values()]):
+                if self._ends():
+                    return
+                # A conversation that went on meanwhile ends otherwise: it is a later run's.
+                found = wanted.get(turns[-1].turn_id)
+                if found is not None and self._condition(turns[-1]):
+                    piece.append((turns, *found))
+                if len(piece) == JUDGED_BATCH:
+                    await self._begin_whole(conversations, piece)
+                    piece = []
+            await self._begin_whole(conversations, piece)
+
+    async def _begin_whole(self, conversations: Conversations, piece: list[Whole]) -> None:
+        fits = self._within_limit(piece)
+        if fits:
+            await self._begin(self._score_whole(conversations, fits))
+
+    def _within_limit(self, wanted: list[W]) -> list[W]:
+        """The first of `wanted`, as many as the run's limit leaves; the others are left."""
+        limit = self._run.limit
+        fits = wanted if limit is None else wanted[: max(0, limit - self._taken)]
+        self._run.counts.left += len(wanted) - len(fits)
+        self._taken += len(fits)
+        return fits
 
     def _ends(self) -> bool:
         if self._failed is not None:
             raise self._failed
         return self._stop or self._out_of_budget or self._runs.is_cancelled(self._run)
 
-    def _wanted(self, turns: Sequence[Turn], known: dict[str, frozenset[Key]]) -> Piece:
+    def _wanted(self, turns: Sequence[Turn], known: KnownKeys) -> Piece:
         """The turns of which something is missing, with what is known of them."""
-        found: Piece = []
-        for turn in turns:
-            there = known.get(turn.turn_id, frozenset())
-            missing = any(entry.key not in there for entry in self._plan.entries(turn.app))
-            if missing and self._condition(turn):
-                found.append((turn, there))
-        return found
+        return [
+            (turn, known.get(turn.turn_id, frozenset()))
+            for turn in turns
+            if missing(self._plan, turn.app, known, turn.turn_id) and self._condition(turn)
+        ]
 
-    async def _begin(self, piece: Piece) -> None:
+    async def _begin(self, work: Coroutine[None, None, None]) -> None:
         await self._room.acquire()
-        task = asyncio.create_task(self._score(piece))
+        task = asyncio.create_task(work)
         self._tasks.add(task)
         task.add_done_callback(self._ended)
 
@@ -183,9 +221,25 @@ class Backfill:
 
     async def _score(self, piece: Piece) -> None:
         local, judged = await asyncio.gather(self._by_pool(piece), self._by_waiting(piece))
+        self._run.counts.turns += len(piece)
+        await self._add(*local, *judged)
+
+    async def _score_whole(self, conversations: Conversations, piece: list[Whole]) -> None:
+        found = await asyncio.gather(
+            *(
+                conversations.scores(
+                    turns, entries, run=self._run.run_id, cut=talk.turns - len(turns)
+                )
+                for turns, talk, entries in piece
+            )
+        )
+        self._run.counts.conversations += len(piece)
+        await self._add(*found)
+
+    async def _add(self, *found: TurnScores) -> None:
+        """Take in scores; commit when that is due."""
         counts = self._run.counts
-        counts.turns += len(piece)
-        for scores in (*local, *judged):
+        for scores in found:
             for entry in scores.scores:
                 if entry.outcome in UNASKED:
                     counts.unasked += 1

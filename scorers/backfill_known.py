@@ -11,10 +11,20 @@ from collections.abc import Iterable
 
 from assay.store import Store
 from scorers.backfill_source import date_text, text
-from scorers.plan import Entry, Key
+from scorers.plan import Entry, Key, Plan
 
 FINAL = ("scored", "skipped", "not_applicable", "overflow")
 """Outcomes that another try by the same scorer would only repeat."""
+
+KnownKeys = dict[str, frozenset[Key]]
+"""By turn id; a turn that nothing is known of is not in it. Scores of a conversation are known of
+its last turn."""
+
+
+def missing(plan: Plan, app: str, known: KnownKeys, turn_id: str) -> list[Entry]:
+    """The entries of which a turn, or the conversation that it ended, has no score."""
+    there = known.get(turn_id, frozenset())
+    return [entry for entry in plan.entries(app) if entry.key not in there]
 
 
 class Known:
@@ -46,8 +56,8 @@ class Known:
         self._which = mine if rescore else f"({mine} OR s.outcome IN ({final}))"
         self._values = ", ".join(rows)
 
-    async def of_day(self, day: int) -> dict[str, frozenset[Key]]:
-        """By turn id; a turn that nothing is known of is not in it."""
+    async def of_day(self, day: int) -> KnownKeys:
+        """What is known of the day's turns."""
         if not self._keys:
             return {}
         sql = (
@@ -58,7 +68,7 @@ class Known:
             "WHERE (k.digest = '*' OR k.digest = s.prompt_digest) "
             f"AND s.date = {date_text(day)} AND {self._which} GROUP BY s.turn_id"
         )
-        found: dict[str, frozenset[Key]] = {}
+        found: KnownKeys = {}
         shared: dict[tuple[int, ...], frozenset[Key]] = {}
         async for rows in self._store.stream(sql):
             for row in rows:

@@ -50,6 +50,8 @@ class Counts(msgspec.Struct, kw_only=True):
 
     turns: int = 0
     """Turns that were scored."""
+    conversations: int = 0
+    """Conversations that were scored as such."""
     scores: int = 0
     """Rows written."""
     errors: int = 0
@@ -61,7 +63,7 @@ class Counts(msgspec.Struct, kw_only=True):
     """US dollars."""
     seconds: float = 0.0
     left: int = 0
-    """Turns beyond the limit."""
+    """Turns and conversations beyond the limit."""
 
 
 class Run(msgspec.Struct, kw_only=True):

@@ -23,7 +23,13 @@ from scorers.evaluate_data import BadLine, DataRow, Report
 from scorers.evaluate_mapping import Mapper, Missing
 from scorers.evaluate_target import Target
 from scorers.judge import Judge
-from scorers.judged_plan import all_entries, plan_of, waiting_scores
+from scorers.judged_plan import (
+    all_entries,
+    conversations_of,
+    plan_of,
+    unsampled,
+    waiting_scores,
+)
 from scorers.plan import Entry, Plan
 from scorers.pool import ScorerPool
 from scorers.rows import to_turns
@@ -64,6 +70,9 @@ class Evaluation:
     ) -> None:
         """Raises ConfigError when the settings' metrics cannot be scored."""
         self.plan = whole_plan(config, judge)
+        self._conversations = conversations_of(unsampled(config), judge)
+        if self._conversations is not None:
+            _take_all(self._conversations.plan)
         self._judge = judge
         self._run_id = run_id
         self._mapper = mapper or Mapper()
@@ -71,7 +80,14 @@ class Evaluation:
         self._processes = processes
         self._report = report
         self._pool: ScorerPool | None = None
-        self._needs_response = _needs_response(self.plan)
+        self._needs_response = self._conversations is None and _needs_response(self.plan)
+
+    def metrics(self) -> list[str]:
+        """The names of what is scored."""
+        plans = (
+            [self.plan] if self._conversations is None else [self.plan, self._conversations.plan]
+        )
+        return sorted({entry.metric.name for entry in all_entries(*plans)})
 
     async def results(self, rows: list[DataRow]) -> AsyncGenerator[Result, None]:
         """A result for each good row, in order, as soon as those before it are there."""
@@ -110,10 +126,13 @@ class Evaluation:
             return None
         entries = self.plan.entries(turns[-1].app)
         each = [await self._scores(turn, entries) for turn in turns]
-        if len(each) > 1:
-            whole = conversation_scores(each, entries)
-            each[-1] = msgspec.structs.replace(each[-1], scores=(*each[-1].scores, *whole))
-        return Result(name=row.name, line=row.line, turn=turns[-1], scores=each[-1])
+        whole = list(conversation_scores(each, entries)) if len(each) > 1 else []
+        if self._conversations is not None:
+            asked = self._conversations.plan.entries(turns[-1].app)
+            found = await self._conversations.scores(turns, asked, run=self._run_id)
+            whole += found.scores
+        scores = msgspec.structs.replace(each[-1], scores=(*each[-1].scores, *whole))
+        return Result(name=row.name, line=row.line, turn=turns[-1], scores=scores)
 
     def _check(self, turn: Turn) -> None:
         """Raises ValueError for a turn that no evaluation is meant for."""
@@ -145,9 +164,13 @@ class Evaluation:
 def whole_plan(config: Config, judge: Judge | None) -> Plan:
     """The plan of the settings with every turn scored: a data set is a sample already."""
     plan = plan_of(config, judge)
+    _take_all(plan)
+    return plan
+
+
+def _take_all(plan: Plan) -> None:
     for entry in all_entries(plan):
         entry.ratio = 1.0
-    return plan
 
 
 def _needs_response(plan: Plan) -> bool:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from assay.config import Config
+from assay.config import Config, Sampling
 from assay.records import Score, Turn
 from scorers import cascade
+from scorers.conversation_worker import conversation_part
 from scorers.judge import Judge
 from scorers.judge_worker import on_conversation
+from scorers.judging.conversation import Conversations
 from scorers.plan import Entry, Key, Plan
 from scorers.registry import registered, resolve
 from scorers.scorer import Scorer
@@ -32,9 +34,28 @@ def plan_of(config: Config, judge: Judge | None, sample: float = 1.0) -> Plan:
     return plan
 
 
-def all_entries(plan: Plan) -> list[Entry]:
-    """Every entry of the plan once."""
-    found = {id(e): e for entries in (plan.base, *plan.apps.values()) for e in entries}
+def conversations_of(
+    config: Config, judge: Judge | None, sample: float = 1.0
+) -> Conversations | None:
+    """What the settings ask of whole conversations; none when that is nothing. Raises ConfigError
+    as `conversation_part`."""
+    if judge is None:
+        return None
+    plan = conversation_part(resolve(config, scorers_with(judge)), judge, config)
+    entries = all_entries(plan)
+    for entry in entries:
+        entry.ratio = min(entry.ratio, sample)
+    return Conversations(plan, judge, config.sampling.ratio) if entries else None
+
+
+def unsampled(config: Config) -> Config:
+    """The settings where nothing is sampled out: files and data sets are samples already."""
+    return config.model_copy(update={"sampling": Sampling()})
+
+
+def all_entries(*plans: Plan) -> list[Entry]:
+    """Every entry of the plans once."""
+    found = {id(e): e for plan in plans for own in (plan.base, *plan.apps.values()) for e in own}
     return list(found.values())
 
 

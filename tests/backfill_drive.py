@@ -20,7 +20,7 @@ from scorers.backfill_known import Known
 from scorers.backfill_run import Run, Runs, Selected, new_run
 from scorers.backfill_source import StoredTurns, TurnSource
 from scorers.judge import judge_of
-from scorers.judged_plan import all_entries, digests_of, plan_of
+from scorers.judged_plan import all_entries, conversations_of, digests_of, plan_of
 
 DAY = 86400 * 10**9
 NOON = (time.time_ns() // DAY - 3) * DAY + DAY // 2
@@ -78,18 +78,20 @@ async def backfill(
     judge = judge_of(config)
     try:
         plan = plan_of(config, judge, run.selected.sample)
+        whole = conversations_of(config, judge, run.selected.sample)
+        asked = [plan] if whole is None else [plan, whole.plan]
         known = Known(
             store,
-            ((entry, digests_of(entry, judge)) for entry in all_entries(plan)),
+            ((entry, digests_of(entry, judge)) for entry in all_entries(*asked)),
             run.run_id,
             rescore=run.rescore,
         )
         source = source or StoredTurns(store, run.selected)
-        estimate = await plans.estimate(run, source, known, plan, judge, 1)
+        estimate = await plans.estimate(run, source, known, plan, judge, 1, whole)
         runs.save(run)
         if work:
             with runs.hold(run):
-                job = Backfill(run, runs, source, store, plan, known, judge, processes=1)
+                job = Backfill(run, runs, source, store, plan, known, judge, whole, processes=1)
                 await job.work()
     finally:
         if judge is not None:

@@ -20,13 +20,17 @@ from judge_drive import StandInProcess
 
 from assay.config import Config
 from assay.errors import ConfigError, Permanent
-from assay.records import Score
+from assay.records import Score, Turn
+from assay.sampling import conversation_draw
 from assay.store import Source
 from scorers.backfill_diff import diff
 from scorers.backfill_plan import with_share
 from scorers.backfill_run import Runs, Selected, new_run, thawed
-from scorers.backfill_source import SpooledTurns, selects
-from scorers.judged_plan import plan_of
+from scorers.backfill_source import StoredTurns, TurnSource
+from scorers.backfill_spool import SpooledTurns, selects
+from scorers.judge import judge_of
+from scorers.judged_plan import conversations_of, plan_of, unsampled
+from scorers.judging.conversation import FIRST_TURNS, GROUP, MAX_TURNS
 from scorers.registry import scorers_of
 from scorers.scoring import turn_scores
 
@@ -174,6 +178,138 @@ async def test_the_judge_is_asked_once_a_turn(tmp_path: Path, standin: StandInPr
     again, estimate = await backfill(config)
     assert (estimate.todo, again.counts.judge_calls) == (0, 0)
     assert {row["engine"] for row in await rows(config)} == {"gpt-4o-mini"}
+
+
+def talk(name: str, *numbers: int) -> list[Turn]:
+    return [
+        a_turn(n, conversation_id=name, started_at=a_turn(0).started_at + place * 1000)
+        for place, n in enumerate(numbers)
+    ]
+
+
+def of_conversations(folder: Path, standin: StandInProcess, **more: Any) -> Config:
+    whole = {"fluency": {"engine": "judge", "options": {"conversation": True}}}
+    judge = {"base_url": standin.base_url, "model": "gpt-4o-mini", "timeout": 5.0}
+    return settings(folder, whole, "customer_satisfaction", judge=judge, **more)
+
+
+async def store_turns(config: Config, turns: list[Turn]) -> None:
+    name = turns[0].turn_id
+    await store_of(config).append("turns", [Source(name, range(len(turns)), turns, len(turns))])
+
+
+async def whole_scores(config: Config) -> dict[tuple[str, str], Any]:
+    found = await store_of(config).query("SELECT * FROM scores WHERE subject = 'conversation'")
+    pairs = {(row["subject_id"], row["metric"]): row for row in found}
+    assert len(pairs) == len(found)
+    return pairs
+
+
+@pytest.mark.parametrize("origin", ["store", "file"])
+async def test_conversations_are_scored_as_live_ones(
+    tmp_path: Path, standin: StandInProcess, origin: str
+) -> None:
+    """Each once, over all its turns in order, whatever their days; the price is said before; a
+    second run asks nothing, and one that went on is scored anew, paid answers from the cache."""
+    standin.script(overrides={"score": 4})
+    config = of_conversations(tmp_path, standin)
+    turns = [*talk("a", 0, 1, 2), *talk("o'b", 150, 3), a_turn(4)]
+    source = None
+    if origin == "file":
+        source = SpooledTurns(tmp_path / "spool", Selected())
+        source.fill(turns)
+    else:
+        await store_turns(config, turns)
+    run, estimate = await backfill(config, source=source)
+    assert (estimate.conversations, estimate.whole, estimate.entries) == (2, 2, 4)
+    assert estimate.judge_calls == run.counts.judge_calls == 5 + 2
+    assert run.state == "done" and run.counts.conversations == 2 and run.counts.turns == 0
+    found = await whole_scores(config)
+    assert set(found) == {
+        (name, metric) for name in ("a", "o'b") for metric in ("fluency", "customer_satisfaction")
+    }
+    row = found["o'b", "fluency"]
+    assert json.loads(row["details"])["turns"] == [4.0, 4.0]
+    assert (row["turn_id"], row["group"], row["run"]) == (a_turn(3).turn_id, GROUP, run.run_id)
+    asked = [json.dumps(request["messages"]) for request in standin.received()["requests"]]
+    (satisfaction,) = (text for text in asked if "lamp 150" in text and "lamp 3 " in text)
+    assert satisfaction.index("lamp 150") < satisfaction.index("lamp 3 ")
+    (stored,) = await store_of(config).query("SELECT count(*) AS n FROM turns")
+    assert stored["n"] == 6
+    _, estimate = await backfill(config)
+    assert (estimate.whole, estimate.known) == (0, 4)
+    await store_turns(config, talk("a", 0, 1, 2, 5)[3:])
+    run, _ = await backfill(config)
+    assert run.counts.conversations == 1 and run.counts.judge_calls == 1 + 1
+
+
+async def test_conversations_are_selected_by_their_last_turn(
+    tmp_path: Path, standin: StandInProcess
+) -> None:
+    """App, time, condition and limit look at the last turn; what is left is said."""
+    standin.script(overrides={"score": 4})
+    config = of_conversations(tmp_path, standin)
+    late, early = talk("late", 250, 1), talk("early", 350, 260)
+    await store_turns(config, [*late, *early, *talk("other", 5, 6)])
+    _, estimate = await backfill(config, work=False, since=late[-1].ended_at)
+    assert estimate.whole == 2
+    _, estimate = await backfill(config, work=False, until=late[-1].ended_at)
+    assert estimate.whole == 1
+    run, _ = await backfill(config, when="query == 'Is lamp 6 in stock?'")
+    assert {name for name, _ in await whole_scores(config)} == {"other"}
+    run, estimate = await backfill(config, limit=1)
+    assert (estimate.whole, estimate.about) == (1, True)
+    assert (run.state, run.counts.conversations, run.counts.left) == ("limited", 1, 1)
+    run.limit = None
+    await backfill(config, run=run)
+    assert run.state == "done" and len(await whole_scores(config)) == 6
+
+
+@pytest.mark.parametrize("origin", ["store", "file"])
+async def test_of_a_long_conversation_the_middle_is_left_out(
+    tmp_path: Path, standin: StandInProcess, origin: str
+) -> None:
+    """Its first turns and its latest are judged, and the Score says how many are not."""
+    turns = talk("a", *range(MAX_TURNS + 30))
+    source: TurnSource = SpooledTurns(tmp_path / "spool", Selected())
+    if origin == "file":
+        source.fill(turns)  # type: ignore[attr-defined]
+    else:
+        config = of_conversations(tmp_path, standin)
+        await store_turns(config, turns)
+        source = StoredTurns(store_of(config), Selected())
+    async for _, talks in source.talks():
+        ((_, name, last, count, *_),) = talks
+        assert (name, last, count) == ("a", turns[-1].turn_id, len(turns))
+        (found,) = [one async for one in source.whole(talks)]
+    kept = [*turns[:FIRST_TURNS], *turns[FIRST_TURNS - MAX_TURNS :]]
+    assert [turn.turn_id for turn in found] == [turn.turn_id for turn in kept]
+
+
+def test_conversations_that_sampling_tore_are_refused(
+    tmp_path: Path, standin: StandInProcess
+) -> None:
+    """As live, and not where the turns are a file's."""
+    config = of_conversations(tmp_path, standin, sampling={"ratio": 0.5})
+    judge = judge_of(config)
+    with pytest.raises(ConfigError, match="tear them apart"):
+        conversations_of(config, judge)
+    assert conversations_of(unsampled(config), judge) is not None
+
+
+async def test_a_sample_of_conversations_is_weighted(
+    tmp_path: Path, standin: StandInProcess
+) -> None:
+    """The conversation's own draw decides, and the weight is the inverse of both ratios."""
+    standin.script(overrides={"score": 4})
+    sampling = {"ratio": 0.8, "unit": "conversation"}
+    config = of_conversations(tmp_path, standin, sampling=sampling)
+    await store_turns(config, [t for n in range(30) for t in talk(f"c{n}", n)])
+    await backfill(config, sample=0.5)
+    found = await whole_scores(config)
+    expected = {f"c{n}" for n in range(30) if conversation_draw("shop", f"c{n}") < 0.8 * 0.5}
+    assert {name for name, _ in found} == expected
+    assert {row["weight"] for row in found.values()} == {1 / (0.8 * 0.5)}
 
 
 async def test_a_spent_budget_leaves_the_rest_for_later(

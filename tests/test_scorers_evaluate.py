@@ -202,6 +202,26 @@ async def test_many_rows_are_scored_on_all_cores_alike(monkeypatch: pytest.Monke
     assert [[s.value for s in result.scores.scores] for result in pooled] == values
 
 
+async def test_a_conversation_is_judged_as_a_whole(standin: StandInProcess) -> None:
+    """Satisfaction is asked once of all turns, also where the last one has no answer yet."""
+    standin.script(overrides={"score": 2})
+    config = Config.model_validate(
+        {
+            "judge": {"base_url": standin.base_url, "model": "gpt-4o-mini"},
+            "metrics": [{"customer_satisfaction": {"ratio": 0.1}}],
+            "sampling": {"ratio": 0.1},
+        }
+    )
+    said = [("user", "Open?"), ("assistant", "At 9."), ("user", "On Sunday? Useless!")]
+    row = {"messages": [{"role": role, "content": text} for role, text in said]}
+    found, bad = await run([row], config=config)
+    assert bad == []
+    (score,) = found[0].scores.scores
+    assert (score.subject, score.value, score.passed) == ("conversation", 2.0, False)
+    (request,) = standin.received()["requests"]
+    assert all(text in request["messages"][-1]["content"] for _, text in said)
+
+
 async def test_the_judge_and_local_engines_answer_side_by_side(standin: StandInProcess) -> None:
     """One plan with both: each score in the plan's order, the judge's under its model's name."""
     standin.script()

@@ -34,9 +34,10 @@ from scorers.backfill import Backfill
 from scorers.backfill_diff import diff
 from scorers.backfill_known import Known
 from scorers.backfill_run import Run, Runs, Selected, new_run, thawed
-from scorers.backfill_source import SpooledTurns, StoredTurns, TurnSource, text
+from scorers.backfill_source import StoredTurns, TurnSource, text
+from scorers.backfill_spool import SpooledTurns
 from scorers.judge import judge_of
-from scorers.judged_plan import all_entries, digests_of, plan_of
+from scorers.judged_plan import all_entries, conversations_of, digests_of, plan_of, unsampled
 
 SHOWN_PROBLEMS = 20
 SPOOL = "turns.sqlite"
@@ -215,19 +216,22 @@ async def _work(
     judge = judge_of(config)
     try:
         plan = plan_of(config, judge, run.selected.sample)
-        _same_scorers(run, plans.scorers_in(plan), fresh)
+        sampled = unsampled(config) if run.selected.kind == "files" else config
+        conversations = conversations_of(sampled, judge, run.selected.sample)
+        asked = [plan] if conversations is None else [plan, conversations.plan]
+        _same_scorers(run, plans.scorers_in(*asked), fresh)
         store = store_of(config)
         source = await _open(run, runs, config, store, fresh)
         known = Known(
             store,
-            ((entry, digests_of(entry, judge)) for entry in all_entries(plan)),
+            ((entry, digests_of(entry, judge)) for entry in all_entries(*asked)),
             run.run_id,
             rescore=run.rescore,
         )
         cores = processes or os.cpu_count() or 1
-        estimate = await plans.estimate(run, source, known, plan, judge, cores)
+        estimate = await plans.estimate(run, source, known, plan, judge, cores, conversations)
         _say(run, estimate)
-        if not estimate.todo:
+        if not estimate.todo and not estimate.whole:
             if not fresh:
                 run.state = "done"
                 runs.save(run)
@@ -239,9 +243,9 @@ async def _work(
         async with AsyncExitStack() as stack:
             stack.enter_context(runs.hold(run))
             fleet = await stack.enter_async_context(_fleet(config)) if run.via == "kafka" else None
-            progress = stack.enter_context(_progress(estimate.todo))
+            progress = stack.enter_context(_progress(estimate.todo + estimate.whole))
             work = Backfill(
-                run, runs, source, store, plan, known, judge,
+                run, runs, source, store, plan, known, judge, conversations,
                 processes=processes, fleet=fleet, on_progress=progress.show,
             )  # fmt: skip
             for number in (signal.SIGINT, signal.SIGTERM):
@@ -359,8 +363,12 @@ def _say(run: Run, found: plans.Estimate) -> None:
     lines = [
         f"{run.run_id}",
         f"  turns       {found.turns:,} selected, {about}{found.todo:,} to score",
-        f"  scores      {about}{found.entries:,} to make, {found.known:,} there already",
     ]
+    if found.conversations:
+        lines.append(
+            f"  whole       {found.conversations:,} conversations, {about}{found.whole:,} to score"
+        )
+    lines.append(f"  scores      {about}{found.entries:,} to make, {found.known:,} there already")
     if found.judge_calls:
         cost = "of unknown price" if found.cost is None else f"about ${found.cost:.2f}"
         lines.append(
@@ -374,12 +382,14 @@ def _say(run: Run, found: plans.Estimate) -> None:
 def _summary(run: Run) -> None:
     counts = run.counts
     speed = f", {counts.turns / counts.seconds:,.0f} turns/s" if counts.seconds > 0 else ""
+    whole = f"{counts.conversations:,} conversations, " if counts.conversations else ""
     print(
-        f"{run.run_id}: {run.state}; {counts.turns:,} turns, {counts.scores:,} scores, "
+        f"{run.run_id}: {run.state}; {counts.turns:,} turns, {whole}{counts.scores:,} scores, "
         f"{counts.errors:,} errors, {counts.judge_calls:,} judge calls, ${counts.cost:.2f}{speed}"
     )
     if counts.left:
-        print(f"{counts.left:,} turns are left: `assay backfill resume {run.run_id}`")
+        what = "turns and conversations" if counts.conversations else "turns"
+        print(f"{counts.left:,} {what} are left: `assay backfill resume {run.run_id}`")
     elif run.state in ("running", "limited"):
         print(f"not finished: `assay backfill resume {run.run_id}`")
 
@@ -410,10 +420,11 @@ class _progress:
 
     def show(self, run: Run) -> None:
         counts = run.counts
+        done = counts.turns + counts.conversations
         if self._before is None:
-            self._before = counts.turns
+            self._before = done
         facts = f"{counts.errors:,} errors  ${counts.cost:.2f}"
-        self._bar.update(self._task, completed=counts.turns - self._before, facts=facts)
+        self._bar.update(self._task, completed=done - self._before, facts=facts)
 
 
 def _state(runs: Runs, run: Run) -> str:

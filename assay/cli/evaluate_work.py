@@ -85,7 +85,7 @@ async def make_run(config: Config, options: Options) -> EvaluationRun:
             async for result in evaluation.results(rows):
                 file.write(msgspec.json.encode(result) + b"\n")
         run.data, run.target = str(options.data), target.name if target is not None else ""
-        run.metrics = sorted({e.metric.name for e in evaluation.plan.base})
+        run.metrics = evaluation.metrics()
         run.bad_rows = bad.count
         run.seconds = time.monotonic() - began
         run.summaries = summarise(runs.results(run))

@@ -116,6 +116,11 @@ class Conversations:
         self._probability = probability
         self._patience = patience
 
+    def draws(self, last: Turn, entry: Entry) -> bool:
+        """Whether the conversation that `last` ends is in the entry's sample."""
+        draw = conversation_draw(last.app, last.conversation_id or last.turn_id)
+        return draw < self._probability * entry.ratio
+
     async def scores(
         self,
         turns: Sequence[Turn],
@@ -144,7 +149,7 @@ class Conversations:
         return msgspec.structs.replace(found, turn_id=last.turn_id, revision=revision)
 
     async def _verdict(self, whole: Turn, entry: Entry, turns: Sequence[Turn], cut: int) -> Verdict:
-        if whole.draw >= self._probability * entry.ratio:
+        if not self.draws(turns[-1], entry):
             return Verdict(outcome="sampled_out")
         try:
             if entry.when is not None and not entry.when(turns[-1]):
