@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import datetime
-import os
 import signal
 import sys
 import time
@@ -25,6 +24,7 @@ from assay.cli.show import console, moment, plain, print_lines, table
 from assay.cli.wiring import make_data_folder, open_bus, open_store
 from assay.config import Config, load
 from assay.config_values import seconds
+from assay.cores import cores
 from assay.errors import ConfigError, Permanent
 from assay.store import Store
 from collector.importers import Importer, Problem
@@ -228,8 +228,9 @@ async def _work(
             run.run_id,
             rescore=run.rescore,
         )
-        cores = processes or os.cpu_count() or 1
-        estimate = await plans.estimate(run, source, known, plan, judge, cores, conversations)
+        estimate = await plans.estimate(
+            run, source, known, plan, judge, processes or cores(), conversations
+        )
         _say(run, estimate)
         if not estimate.todo and not estimate.whole:
             if not fresh:
