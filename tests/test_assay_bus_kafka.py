@@ -16,7 +16,13 @@ pytestmark = pytest.mark.broker
 
 @pytest.fixture
 def settings(broker):
-    return Kafka(bootstrap=broker.bootstrap, prefix=f"t{secrets.token_hex(4)}.", partitions=2)
+    return Kafka(
+        bootstrap=broker.bootstrap,
+        prefix=f"t{secrets.token_hex(4)}.",
+        partitions=2,
+        # A member that a busy machine keeps waiting is not to be taken for dead.
+        options={"session_timeout_ms": 45_000},
+    )
 
 
 @pytest.mark.timeout(600)
