@@ -49,6 +49,8 @@ EACH = [pytest.param(*names, id="/".join(names)) for names in sorted(ALL)]
 NOT_WHOLE = {
     # Failed while it wrote the second call, of which nothing was exported.
     ("openlit-1.34.0", "tool"): {"tool"},
+    # The second call's prompt has the tool's result, but of its call nothing but the role.
+    ("opentelemetry-instrumentation-cohere-0.62.4", "tool"): {"tool"},
 }
 
 
@@ -101,6 +103,18 @@ def test_order_and_resends_do_not_matter(library, scenario):
     draw.shuffle(records)
     again = dialects.read(shuffled, records)
     assert _by_id(again) == _by_id(once)
+
+
+def test_a_result_without_its_call_is_of_the_only_tool():
+    """Where a library left the call out of the history, the one tool that was offered is named."""
+    recorded = ALL["opentelemetry-instrumentation-cohere-0.62.4", "tool"]
+    (turn,) = dialects.read(*recorded).turns
+    (call,) = turn.tool_calls
+    assert (call.name, call.arguments, call.result) == (
+        "get_order_status",
+        None,
+        TRUTH["tool"]["result"],
+    )
 
 
 def _by_id(reading):

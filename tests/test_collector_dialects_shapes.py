@@ -32,6 +32,7 @@ CALLS = [
     {"type": "tool-call", "toolCallId": "c-1", "toolName": "look_up", "args": {"id": 7}},
     {"toolUse": {"toolUseId": "c-1", "name": "look_up", "input": {"id": 7}}},
     {"functionCall": {"id": "c-1", "name": "look_up", "args": {"id": 7}}},
+    {"toolRequest": {"ref": "c-1", "name": "look_up", "input": {"id": 7}}},
     {"function_call": {"id": "c-1", "name": "look_up", "args": {"id": 7}}},
     {"tool_call": {"tool_name": "look_up", "arguments": {"id": 7}, "id": "c-1"}},
 ]
@@ -53,6 +54,7 @@ RESULTS = [
     {"type": "function_call_output", "call_id": "c-1", "output": '{"ok": true}'},
     {"toolResult": {"toolUseId": "c-1", "status": "success", "content": [{"json": {"ok": True}}]}},
     {"functionResponse": {"id": "c-1", "name": "look_up", "response": {"ok": True}}},
+    {"toolResponse": {"ref": "c-1", "name": "look_up", "output": {"ok": True}}},
     {
         "tool_call_result": {
             "result": '{"ok": true}',
@@ -362,6 +364,24 @@ DOCUMENT = ("d-1", "Orders", "Two days.", 0.5)
             }
         },
         [[{"page_content": "Two days.", "metadata": {"source": "d-1", "title": "Orders"}}, 0.5]],
+        {
+            "ids": [["d-1"]],
+            "documents": [["Two days."]],
+            "metadatas": [[{"title": "Orders"}]],
+            "distances": [[0.5]],
+        },
+        {
+            "points": [
+                {"id": "d-1", "score": 0.5, "payload": {"text": "Two days.", "title": "Orders"}}
+            ]
+        },
+        [[{"id": "d-1", "distance": 0.5, "entity": {"text": "Two days.", "title": "Orders"}}]],
+        [
+            {
+                "content": [{"text": "Two days."}],
+                "metadata": {"id": "d-1", "title": "Orders", "score": 0.5},
+            }
+        ],
     ],
 )
 def test_documents_of_every_library_are_one(value):

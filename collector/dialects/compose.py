@@ -72,8 +72,8 @@ def compose(segment: Segment, ordinal: int) -> Turn | None:
     )
 
 
-_GOOGLE = ("google", "gemini", "gcp.", "vertex")
-"""What is found in the names of Google's model services."""
+_SAY_STOP = ("google", "gemini", "gcp.", "vertex", "ollama")
+"""What is found in the names of model services that say `stop` of a call that asks for tools."""
 
 
 def is_turn(segment: Segment, query: str | None, response: str | None) -> bool:
@@ -108,11 +108,11 @@ def is_turn(segment: Segment, query: str | None, response: str | None) -> bool:
 
 
 def _asks_tools(call: Step) -> bool:
-    """Whether a call ends asking for tools; Gemini says `stop` of such a call as of any other."""
+    """Whether a call ends asking for tools."""
     if call.finish == "tool_calls":
         return True
-    by_google = any(name in (call.provider or "") for name in _GOOGLE)
-    return by_google and any(said.calls for said in call.said_out[-1:])
+    says_stop = any(name in (call.provider or "") for name in _SAY_STOP)
+    return says_stop and any(said.calls for said in call.said_out[-1:])
 
 
 def streamed_elsewhere(call: Step) -> bool:

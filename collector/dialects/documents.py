@@ -18,6 +18,7 @@ _LISTS = (
     "results",
     "matches",
     "hits",
+    "points",
     "chunks",
     "passages",
     "nodes",
@@ -37,13 +38,24 @@ _LISTS = (
     "result",
     "response",
 )
-_TEXTS = ("content", "page_content", "text", "body", "passage", "chunk", "snippet", "pageContent")
+_TEXTS = (
+    "content",
+    "page_content",
+    "text",
+    "body",
+    "passage",
+    "chunk",
+    "snippet",
+    "pageContent",
+    "document",
+)
 _IDS = ("id", "doc_id", "document_id", "_id", "id_", "node_id", "chunk_id", "docId", "documentId")
 _SOURCES = ("doc_uri", "source", "uri", "url", "file_name", "filename", "path")
 _EXTRA_IDS = (*_IDS, *_SOURCES)
-_WRAPPERS = ("document", "node", "kwargs", "payload")
+_WRAPPERS = ("document", "node", "kwargs", "payload", "entity")
 _SCORES = ("score", "similarity", "similarity_score", "relevance_score", "distance", "_score")
 _TITLES = ("title", "name", "heading")
+_COLUMNS = {"ids": "id", "documents": "document", "metadatas": "metadata", "distances": "distance"}
 _REPR = re.compile(r"<?[A-Z]\w*\(\w+=")
 """An object that was only printed: mostly cut short, so no document."""
 _MAX_DEPTH = 5
@@ -85,11 +97,27 @@ def _items(value: Any, depth: int) -> list[Any]:
             return _items(value[0], depth + 1)
         return value[:_MAX_DOCUMENTS]
     if type(value) is dict and depth < _MAX_DEPTH:
+        if type(value.get("ids")) is list and type(value.get("documents")) is list:
+            return _rows(value)
         for kind in (list, dict):
             for key in _LISTS:
                 if key in value and type(inner := decoded(value[key])) is kind and inner:
                     return _items(inner, depth + 1)
     return []
+
+
+def _rows(found: Mapping[str, Any]) -> list[Any]:
+    """Chroma's answer to its first query, a list for each field, as one dict for each document."""
+    columns = {}
+    for name, field in _COLUMNS.items():
+        column = found.get(name)
+        if type(column) is list:
+            columns[field] = column[0] if column and type(column[0]) is list else column
+    ranks = range(min(len(columns["document"]), _MAX_DOCUMENTS))
+    return [
+        {field: column[rank] for field, column in columns.items() if rank < len(column)}
+        for rank in ranks
+    ]
 
 
 def _pair(item: Any) -> bool:
@@ -138,7 +166,8 @@ def _text(item: Mapping[str, Any], extra: Mapping[str, Any]) -> str | None:
     if type(inner) is dict:
         inner = inner.get("text")
     elif type(inner) is list:
-        inner = dumped(inner)
+        parts = [part.get("text") if type(part) is dict else None for part in inner]
+        inner = "\n".join(parts) if all(type(part) is str for part in parts) else dumped(inner)
     if type(inner) is str:
         return inner
     text = extra.get("text")

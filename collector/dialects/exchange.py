@@ -175,6 +175,7 @@ def _answered_with(response: Mapping[str, Any], step: Step) -> None:
     """What a response carries beside its messages."""
     inner = response.get("message")
     sources: list[Any] = [response, response.get("llm_output"), response.get("meta")]
+    sources.append(response.get("raw"))
     if type(inner) is dict:
         sources += [inner, inner.get("usage_metadata")]
     first = _first_reply(response)

@@ -28,8 +28,14 @@ RESULT_TYPES = frozenset(
         "function_call_output",
     }
 )
-CALL_KEYS = ("toolUse", "tool_call", "functionCall", "function_call")
-RESULT_KEYS = ("toolResult", "tool_call_result", "functionResponse", "function_response")
+CALL_KEYS = ("toolUse", "tool_call", "functionCall", "function_call", "toolRequest")
+RESULT_KEYS = (
+    "toolResult",
+    "tool_call_result",
+    "functionResponse",
+    "function_response",
+    "toolResponse",
+)
 _TEXT_TYPES = frozenset({None, "text", "output_text", "input_text", "markdown"})
 SILENT = frozenset(
     {
@@ -133,7 +139,9 @@ def tool_call(call: Mapping[str, Any]) -> ToolCall:
         if facts.get(key) is not None:
             arguments = decoded(facts[key])
             break
-    ids = (call.get(key) for key in ("call_id", "toolCallId", "toolUseId", "tool_call_id", "id"))
+    ids = (
+        call.get(key) for key in ("call_id", "toolCallId", "toolUseId", "tool_call_id", "id", "ref")
+    )
     return ToolCall(
         name=name, id=next((i for i in map(plain, ids) if i), None), arguments=arguments
     )
@@ -149,7 +157,7 @@ def tool_result(part: Mapping[str, Any]) -> Said:
     origin = part.get("origin")
     origin = origin if type(origin) is dict else {}
     ids = [part.get(k) for k in ("call_id", "toolCallId", "toolUseId", "tool_call_id")]
-    ids += [part.get("tool_use_id"), part.get("id"), origin.get("id")]
+    ids += [part.get("tool_use_id"), part.get("id"), part.get("ref"), origin.get("id")]
     names = [part.get(key) for key in ("name", "toolName", "tool_name")] + [origin.get("tool_name")]
     return Said(
         "tool",

@@ -35,6 +35,7 @@ LAYOUTS = (
     "laminar",
     "langwatch",
     "livekit",
+    "genkit",
     "logfire",
     "generic",
     "unknown",
@@ -51,6 +52,7 @@ _HINTS = (
     ("lmnr.", "laminar"),
     ("lk.", "livekit"),
     ("haystack.", "haystack"),
+    ("genkit:", "genkit"),
     ("gcp.vertex.agent.", "adk"),
     ("gen_ai.prompt.", "indexed"),
     ("gen_ai.completion.", "indexed"),
@@ -120,6 +122,8 @@ def _settle(step: Step, told: list[Told]) -> None:
     if step.kind == "model":
         facts.first_token(step, told)
     facts.failure(step, told)
+    if step.error and any(step.error in (said.text or "") for said in step.said_out[-1:]):
+        step.said_out = []  # some write the error where the answer would stand
 
 
 def _kind(step: Step) -> Kind:

@@ -9,6 +9,7 @@ KINDS: dict[str, Kind] = {
     "generation": "model",
     "chat": "model",
     "chat_model": "model",
+    "model": "model",
     "completion": "model",
     "text_completion": "model",
     "generate_content": "model",
@@ -24,11 +25,13 @@ KINDS: dict[str, Kind] = {
     "rerank": "retriever",
     "embedding": "embedding",
     "embeddings": "embedding",
+    "embedder": "embedding",
     "agent": "agent",
     "invoke_agent": "agent",
     "invoke_workflow": "agent",
     "workflow": "chain",
     "chain": "chain",
+    "flow": "chain",
     "task": "chain",
     "span": "chain",
     "step": "chain",
@@ -56,6 +59,7 @@ KIND_KEYS = (
     "gen_ai.operation.name",
     "llm.request.type",
     "spring.ai.kind",
+    "genkit:metadata:subtype",
 )
 CONVERSATION = (
     "session.id",
@@ -83,6 +87,8 @@ CONVERSATION = (
     "langwatch.thread.id",
     "mlflow.trace.session",
     "metadata.mlflow.trace.session",
+    "genkit:sessionId",
+    "genkit:metadata:agent:sessionId",
     "metadata.session_id",
     "thread.id",
     "thread_id",
@@ -191,7 +197,7 @@ FRAMEWORKS = frozenset(
     }
 )
 """Names that stand where a provider's should."""
-SYSTEM = ("system_prompt",)
+SYSTEM = ("system_prompt", "langfuse.observation.metadata.instructions")
 INPUT_TOKENS = (
     "gen_ai.usage.input_tokens",
     "gen_ai.usage.prompt_tokens",

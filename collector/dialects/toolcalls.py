@@ -10,15 +10,18 @@ from assay.records import ToolCall
 from collector.dialects.said import Said
 from collector.dialects.segment import Segment
 from collector.dialects.step import Step
+from collector.dialects.values import decoded
 
 _MERGED = "(merged tools)"
 """Name of a span over tools that ran side by side."""
 FINAL = frozenset({"final_answer", "finish"})
 """Tools by which an agent says its answer: no calls of the turn."""
+_NONE = {*FINAL, ""}
 
 
 class _Call(msgspec.Struct):
     name: str
+    """Empty while only a result is known."""
     id: str | None
     arguments: Any
     at: int
@@ -34,7 +37,8 @@ def tool_calls(segment: Segment) -> tuple[ToolCall, ...]:
 
     A call is known from a model's output, from the messages after the question, or from a tool
     span. They meet by call id; where a side has none, by name and arguments, else by name. A tool
-    span's result goes before one from messages, a value before a text.
+    span's result goes before one from messages, a value before a text. A result whose call was not
+    exported is a call of the tool that it names, or of the only one that was offered.
     """
     asked: list[_Call] = []
     for call in segment.calls:
@@ -53,17 +57,19 @@ def tool_calls(segment: Segment) -> tuple[ToolCall, ...]:
             _run(step, asked)
         elif step.kind == "chain" and any(said.role == "tool" for said in step.said_out):
             _from_messages(step.said_out, step.span.start, asked)
+    offered = {tool.name for call in segment.calls for tool in call.definitions}
+    only = offered.pop() if len(offered) == 1 else ""
     asked.sort(key=lambda call: call.at)
     return tuple(
         ToolCall(
-            name=call.name,
+            name=call.name or only,
             id=call.id,
             arguments=call.arguments,
             result=call.result,
             error=call.error,
         )
         for call in asked
-        if call.name not in FINAL
+        if (call.name or only) not in _NONE
     )
 
 
@@ -110,9 +116,7 @@ def _answer(said: Said, at: int, asked: list[_Call]) -> None:
     if call is None:
         if any(c.result == said.result and said.name in (None, c.name) for c in asked):
             return
-        if said.name is None:
-            return
-        call = _Call(said.name, said.answers, None, at)
+        call = _Call(said.name or "", said.answers, None, at)
         asked.append(call)
     if call.answered or (said.result is None and said.text is None and not said.failed):
         return
@@ -122,9 +126,12 @@ def _answer(said: Said, at: int, asked: list[_Call]) -> None:
         call.error = said.text or "error"
 
 
-def _decoded(result: Any) -> bool:
-    """Whether a result is a value rather than a text, which may be an object's repr."""
-    return type(result) in (dict, list)
+def _poorer(told: Any, known: Any) -> bool:
+    """Whether a tool span tells less of a result than is known: a text, which may be an object's
+    repr, beside a value; or the same in a wrapper (MCP's `{"result": ...}`)."""
+    if type(told) is dict and known is not None:
+        return len(told) == 1 and decoded(next(iter(told.values()))) == known
+    return type(told) is str and type(known) in (dict, list)
 
 
 def _run(step: Step, asked: list[_Call]) -> None:
@@ -132,7 +139,7 @@ def _run(step: Step, asked: list[_Call]) -> None:
     free = [call for call in asked if not call.ran]
     call = next((c for c in free if step.tool_id is not None and c.id == step.tool_id), None)
     if call is None:
-        named = [c for c in free if c.name == name]
+        named = [c for c in free if c.name in (name, "")]
         same = [c for c in named if c.arguments == step.arguments]
         call = next(iter(same or named), None)
     if call is None:
@@ -141,10 +148,11 @@ def _run(step: Step, asked: list[_Call]) -> None:
         call = _Call(name, step.tool_id, step.arguments, step.span.start)
         asked.append(call)
     call.ran = True
+    call.name = call.name or name
     call.at = step.span.start
     if type(call.arguments) is not dict and step.arguments is not None:
         call.arguments = step.arguments
-    if step.result is not None and not (type(step.result) is str and _decoded(call.result)):
+    if step.result is not None and not _poorer(step.result, call.result):
         call.result = step.result
     if step.error is not None:
         call.error = step.error

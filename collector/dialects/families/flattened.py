@@ -205,6 +205,8 @@ def indexed(step: Step, groups: Groups) -> None:
             step.mark("indexed")
     if said_list:
         said = conversation([m for m in said_list if _speaks(m)], "assistant")
+        if not (said or step.finish) and step.said_in:
+            step.finish = "tool_calls"  # of an answer that only asks for tools some write the role
         if not step.said_out:
             step.said_out = said
         elif not any(one.calls for one in step.said_out):

@@ -13,7 +13,7 @@ from typing import Any
 
 from assay.records import Feedback
 from collector.dialects import facts
-from collector.dialects.documents import documents
+from collector.dialects.documents import document, documents
 from collector.dialects.finish import finish_reason
 from collector.dialects.messages import conversation
 from collector.dialects.parts import result_value, tool_arguments
@@ -24,6 +24,7 @@ from collector.dialects.tools import definitions
 from collector.dialects.values import decoded, dumped, first, number, plain
 
 _DETAILS = "gen_ai.client.inference.operation.details"
+_FOUND = ("db.query.result", "db.search.result")
 _INPUT = ("gen_ai.input.messages", "gen_ai.input_messages", "gen_ai.request.messages")
 _OUTPUT = ("gen_ai.output.messages", "gen_ai.output_messages", "gen_ai.response.messages")
 _DEFINITIONS = (
@@ -190,6 +191,8 @@ def events(step: Step, told: list[Told]) -> None:
             spoken += answered(None if value == "None" else value)
         elif name == "gen_ai.evaluation.result":
             step.feedback.append(evaluation(event.attributes))
+        elif name in _FOUND:
+            _found(event.attributes, step)
     if heard and not step.said_in:
         step.said_in = heard
         step.mark("genai-events")
@@ -205,6 +208,15 @@ def _details(event: Told, step: Step, tools: bool) -> None:
     if not tools:
         structured(attributes, step, "genai-events")
     facts.fill(step, facts.scan(attributes)[0])
+
+
+def _found(attributes: Mapping[str, Any], step: Step) -> None:
+    """One hit of a vector database, as OpenLLMetry writes them."""
+    hit = document({key.rpartition(".result.")[2]: value for key, value in attributes.items()})
+    if hit is not None:
+        step.kind = "retriever"
+        step.documents = [*step.documents, hit]
+        step.mark("traceloop")
 
 
 def _said(event: Told, role: str) -> list[Said]:

@@ -63,6 +63,7 @@ FAMILIES = (
     Family("livekit", ("lk.function_tool.arguments",), ("lk.function_tool.output",), "tool"),
     Family("livekit", ("lk.chat_ctx",), ("lk.response.text",), "model"),
     Family("livekit", ("lk.user_input", "lk.user_transcript"), (), "agent"),
+    Family("genkit", ("genkit:input",), ("genkit:output",), "chain"),
     Family("logfire", ("request_data",), ("response_data",), "model"),
 )
 GENERIC = Family(
@@ -140,6 +141,9 @@ def read(step: Step, rows: list[int]) -> None:
             step.kind = next((kind for end, kind in _HAYSTACK if component.endswith(end)), "other")
         if step.kind == "other":
             continue
+        if step.kind == "model" and step.model is None and "genkit:name" in attributes:
+            provider, _, step.model = str(attributes["genkit:name"]).partition("/")
+            step.provider = step.provider or provider
         taken(asked, step, family.layout)
         given(said, step, family.layout)
     if step.kind == "tool" and step.tool is None:
