@@ -4,11 +4,14 @@ what they cannot judge. Deterministic and cautious: none where it is not clear."
 from __future__ import annotations
 
 import re
-from itertools import chain
+from collections.abc import Sequence
 from typing import NamedTuple
 
+import numpy as np
+
 from scorers.pieces import STOPWORDS, normal
-from scorers.text import Text, prepared
+from scorers.text import Text, of_each, prepared
+from scorers.vocabulary import current
 
 _SCRIPTS = (
     ("ja", re.compile("[\u3040-\u30ff]")),
@@ -22,6 +25,8 @@ _SCRIPTS = (
     ("ru", re.compile("[\u0400-\u04ff]")),
 )
 """A script names its most common language here; Cyrillic and Arabic hold others too."""
+_FIRST_SCRIPT = "\u0370"
+"""Before it stand Latin letters and their marks."""
 
 _COMMON = {
     "en": "the and is are you your for with this that not have was can will what how of to in "
@@ -50,13 +55,13 @@ _COMMON = {
     "vi": "và là của không có cho tôi bạn được một các này khi với trong như những thế nào",
     "nl": "de het een en is niet ik je u wij met voor op van dat die te hoe wat kan mijn zijn aan",
 }
+_CODES = tuple(_COMMON)
 _ENGLISH = STOPWORDS | set(_COMMON["en"].split())
-_OTHERS: dict[str, list[str]] = {}
-"""By common word the languages but English in which it is one; no English word."""
-for _code, _words in _COMMON.items():
+_LANGUAGES = dict.fromkeys(_ENGLISH, 1)
+"""By common word the bits of the languages in which it is one: of English, or of others."""
+for _number, _words in enumerate(_COMMON.values()):
     for _word in set(_words.split()) - _ENGLISH:
-        _OTHERS.setdefault(_word, []).append(_code)
-_OTHER_WORDS = frozenset(_OTHERS)
+        _LANGUAGES[_word] = _LANGUAGES.get(_word, 0) | 1 << _number
 
 _SAMPLE = 60
 """Pieces that are looked at. Different common words vote, not how often they stand there."""
@@ -71,46 +76,65 @@ class Votes(NamedTuple):
 
     script: str | None
     """The language that the script names; none for Latin letters."""
-    words: dict[str, int]
-    """Of each language its common words in the text."""
+    words: tuple[int, ...]
+    """Of each language how many of its common words the text has, English first."""
 
 
 def language_of(raw: str) -> str | None:
     """The ISO 639-1 code of the text's language; none when it is too short or not clear."""
-    votes = prepared(raw).of(_votes)
+    (votes,) = of_each((prepared(raw),), _votes)
     if votes.script is not None:
         return votes.script
-    (most, best), (second, _) = sorted(
-        [*((count, code) for code, count in votes.words.items()), (0, ""), (0, "")], reverse=True
-    )[:2]
+    (second, _), (most, best) = sorted(zip(votes.words, _CODES, strict=True))[-2:]
     return best if most >= _LEAST and most > _CLEAR * second else None
 
 
 def reads(raw: str) -> bool:
     """Whether what was made for English can say anything about the text: no other is likelier."""
-    text = prepared(raw)
-    votes = text.of(_votes)
-    others = max((count for code, count in votes.words.items() if code != "en"), default=0)
-    return (
-        text.latin_share >= 0.5
-        and votes.script is None
-        and (others < _LEAST or _CLEAR * votes.words.get("en", 0) >= others)
-    )
+    return reads_each((prepared(raw),))[0]
 
 
-def _votes(text: Text) -> Votes:
-    sample = text.pieces[:_SAMPLE]
-    if not text.raw.isascii():
-        sampled = normal(text.sentence(0, _SAMPLE))
-        letters = sum(map(str.isalpha, sampled))
-        for code, letter in _SCRIPTS:
-            # Half of the letters, less where kana stand among Han characters.
-            share = 0.1 if code == "ja" else 0.5
-            if letters and len(letter.findall(sampled)) >= share * letters:
-                return Votes(code, {})
-    present = set(chain.from_iterable([piece.words for piece in sample]))
-    found = {"en": len(present & _ENGLISH)}
-    for word in present & _OTHER_WORDS:
-        for code in _OTHERS[word]:
-            found[code] = found.get(code, 0) + 1
-    return Votes(None, found)
+def reads_each(texts: Sequence[Text]) -> list[bool]:
+    """Of each text whether `reads` holds of it."""
+    return [
+        votes.script is None
+        and text.latin_share >= 0.5
+        and ((others := max(votes.words[1:])) < _LEAST or _CLEAR * votes.words[0] >= others)
+        for text, votes in zip(texts, of_each(texts, _votes), strict=True)
+    ]
+
+
+def _votes(texts: Sequence[Text]) -> list[Votes]:
+    known = current()
+    samples = [text.pieces(known)[:_SAMPLE] for text in texts]
+    words, owners = known.words_of(np.concatenate(samples))
+    text = np.repeat(np.arange(len(texts)), list(map(len, samples)))[owners]
+    common = known.words.column(_languages, np.intp)
+    kept = np.flatnonzero(common[words])
+    # A word votes once.
+    text, words = np.divmod(np.unique(text[kept] * len(common) + words[kept]), len(common))
+    votes = np.zeros((len(texts), len(_CODES)), np.intp)
+    for number in range(len(_CODES)):
+        own = text[common[words] >> number & 1 == 1]
+        votes[:, number] = np.bincount(own, minlength=len(texts))
+    return [
+        Votes(None if text.raw.isascii() else _script(text), tuple(counts))
+        for text, counts in zip(texts, votes.tolist(), strict=True)
+    ]
+
+
+def _languages(word: str) -> int:
+    return _LANGUAGES.get(word, 0)
+
+
+def _script(text: Text) -> str | None:
+    sampled = normal(text.sentence(0, _SAMPLE))
+    if max(sampled, default="") < _FIRST_SCRIPT:
+        return None
+    letters = sum(map(str.isalpha, sampled))
+    for code, letter in _SCRIPTS:
+        # Half of the letters, less where kana stand among Han characters.
+        share = 0.1 if code == "ja" else 0.5
+        if letters and len(letter.findall(sampled)) >= share * letters:
+            return code
+    return None

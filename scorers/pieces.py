@@ -1,8 +1,8 @@
-"""What stands between two blanks of a text, read once: words, stems, the end of a sentence.
+"""What stands between two blanks of a text: words, stems, the end of a sentence.
 
-No word spans a blank, and most pieces were seen before: what one holds is kept by the piece, so
-that a whole text costs one look-up a piece. Nothing here is tied to English except `stem`,
-`STOPWORDS` and the abbreviations.
+No word spans a blank, and most pieces were seen before, so that what is known of a piece is kept
+(`scorers.vocabulary`). Nothing here is tied to English except `stem`, `STOPWORDS` and the
+abbreviations.
 """
 
 from __future__ import annotations
@@ -10,8 +10,6 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
-
-from scorers.kept import Kept
 
 # Scripts that are written without spaces between words: a word here is one letter with its marks.
 # Han, kana, Thai, Lao, Myanmar, Khmer, Tibetan and their extensions.
@@ -138,45 +136,47 @@ _ENDINGS = {
 }
 
 
+def stem_of(word: str) -> str:
+    """The stem of a word that carries meaning, a small number as digits; otherwise empty."""
+    return "" if word in STOPWORDS else _DIGITS.get(word) or stem(word)
+
+
 def stems_of(words: Iterable[str]) -> tuple[str, ...]:
-    """The stems of those `words` that carry meaning; small numbers as digits."""
-    return tuple(_DIGITS.get(word) or stem(word) for word in words if word not in STOPWORDS)
+    """`stem_of` of those `words` that carry meaning."""
+    return tuple(filter(None, map(stem_of, words)))
 
 
-class Piece:
-    """What is known of one piece, however often it occurs."""
+def words_of(piece: str) -> list[str]:
+    """The words of a piece in lower case, in order."""
+    low = lowered(piece)
+    return [low] if low.isascii() and low.isalnum() else words_in(low)
 
-    __slots__ = (
-        "breaks",
-        "count",
-        "ends",
-        "low",
-        "named_first",
-        "names",
-        "stems",
-        "text",
-        "words",
+
+def ends(piece: str) -> bool:
+    """Whether a sentence ends with the piece."""
+    return (
+        not piece.isalnum() and _ENDS.search(piece) is not None and not _ABBREVIATION.search(piece)
     )
 
-    def __init__(self, text: str) -> None:
-        self.text = text
-        self.low = low = lowered(text)
-        plain = low.isalnum() and low.isascii()
-        self.words = (low,) if plain else tuple(words_in(low))
-        self.stems = stems_of(self.words)
-        """Of the words that carry meaning."""
-        self.count = len(self.stems)
-        self.ends = not plain and bool(_ENDS.search(text)) and not _ABBREVIATION.search(text)
-        """A sentence ends with it."""
-        self.breaks = text[-1] in ".!?:\"'“"
-        """A capital after it says nothing."""
-        named = () if text == low else tuple(_NAME.finditer(text))
-        said = [low for match in named if (low := match[0].lower()) not in STOPWORDS]
-        self.names = tuple(map(stem, said))
-        """The stems of the capitalised words."""
-        self.named_first = bool(said) and self.low.startswith(said[0])
-        """The first of `names` begins the piece."""
+
+def breaks(piece: str) -> bool:
+    """Whether a capital after the piece says nothing."""
+    return piece.endswith((".", "!", "?", ":", '"', "'", "“"))
 
 
-PIECES = Kept(Piece)
-"""`PIECES[text]`, for a text without blanks."""
+def names(piece: str) -> list[str]:
+    """The stems of the capitalised words."""
+    return list(map(stem, _named(piece)))
+
+
+def named_first(piece: str) -> bool:
+    """Whether the first of `names` begins the piece."""
+    said = _named(piece)
+    return bool(said) and lowered(piece).startswith(said[0])
+
+
+def _named(piece: str) -> list[str]:
+    if piece.islower():
+        return []
+    found = (match[0].lower() for match in _NAME.finditer(piece))
+    return [low for low in found if low not in STOPWORDS]

@@ -9,21 +9,28 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Callable, Sequence
-from itertools import accumulate, chain, compress, pairwise
+from itertools import accumulate, pairwise
 from typing import Any, Generic, TypeVar
 
-from scorers.pieces import PIECES, Piece, lowered, normal, stems_of
+import numpy as np
+from numpy.typing import NDArray
+
+from scorers import vocabulary
+from scorers.pieces import ends, lowered, normal, stems_of
+from scorers.vocabulary import Numbers, Vocabulary
 
 REMEMBERED = 2_000_000
 """Characters of the texts that are remembered, together."""
 
 _STOP = re.compile("([。！？｡।])")
 """Ends a sentence without a blank after it."""
+_NOT_ASCII = re.compile(r"[^\x00-\x7f]+")
+_NO_LETTERS = bytes(code for code in range(128) if not chr(code).isalpha())
 
 V = TypeVar("V")
 
 
-class _Made(Generic[V]):
+class Made(Generic[V]):
     """An attribute that is made when it is first read."""
 
     def __init__(self, make: Callable[[Any], V]) -> None:
@@ -33,8 +40,8 @@ class _Made(Generic[V]):
     def __set_name__(self, owner: type, name: str) -> None:
         self._name = name
 
-    def __get__(self, text: Text, owner: type) -> V:
-        made = text.__dict__[self._name] = self._make(text)
+    def __get__(self, having: object, owner: type) -> V:
+        made = having.__dict__[self._name] = self._make(having)
         return made
 
 
@@ -43,20 +50,15 @@ class Text:
 
     def __init__(self, raw: str) -> None:
         self.raw = raw
-        self.pieces: list[Piece]
-        """What stands between blanks, in order."""
-        self._lines: list[int] = []
+        self.lines: list[int] = []
         """Where lines end, as numbers of pieces."""
         self.results: dict[Callable[..., Any], Any] = {}
         """What functions made of the text, as long as it is remembered."""
-        cut = raw if raw.isascii() else _STOP.sub("\\1\n", raw)
-        if "\n" not in cut:
-            self.pieces = list(map(PIECES.__getitem__, cut.split()))
-            return
-        self.pieces = []
-        for line in cut.split("\n"):
-            self.pieces += map(PIECES.__getitem__, line.split())
-            self._lines.append(len(self.pieces))
+        cut = self._cut()
+        if "\n" in cut:
+            self.lines = list(accumulate([len(line.split()) for line in cut.split("\n")]))
+        known = vocabulary.renewed()
+        self._numbered = known, self._numbers(known)
 
     def of(self, function: Callable[[Text], V]) -> V:
         """`function(self)`, a pure function, kept as long as the text is remembered."""
@@ -64,72 +66,90 @@ class Text:
             self.results[function] = function(self)
         return self.results[function]  # type: ignore[no-any-return]
 
-    @_Made
+    def pieces(self, known: Vocabulary) -> Numbers:
+        """What stands between blanks, in order, by its number in `known`."""
+        own, numbers = self._numbered
+        if own is not known:
+            numbers = self._numbers(known)
+            self._numbered = known, numbers
+        return numbers
+
+    def _cut(self) -> str:
+        return self.raw if self.raw.isascii() else _STOP.sub("\\1\n", self.raw)
+
+    def _numbers(self, known: Vocabulary) -> Numbers:
+        pieces = self._cut().split()
+        return np.fromiter(map(known.pieces.__getitem__, pieces), np.intp, len(pieces))
+
+    @Made
     def low(self) -> str:
         """The text in lower case, compatibility forms folded, with plain apostrophes."""
         return lowered(self.raw)
 
-    @_Made
+    @Made
     def words(self) -> tuple[str, ...]:
         """The words in lower case; single letters where the script has no spaces.
 
         Where there is no word at all, the symbols stand for words: two equal emoji are equal.
         """
-        found = tuple(chain.from_iterable([piece.words for piece in self.pieces]))
+        known, pieces = self._numbered
+        strings = known.words.known
+        found = tuple([strings[word] for word in known.words_of(pieces)[0].tolist()])
         return found or tuple(c for c in self.low if unicodedata.category(c)[0] == "S")
 
-    @_Made
+    @Made
     def word_set(self) -> frozenset[str]:
         """The different `words`."""
         return frozenset(self.words)
 
-    @_Made
+    @Made
     def content(self) -> tuple[str, ...]:
         """The stems of the words that carry meaning, in order: no English function words."""
-        found = tuple(chain.from_iterable([piece.stems for piece in self.pieces]))
-        return found or stems_of(self.words)
+        return stems_of(self.words)
 
-    @_Made
-    def before(self) -> list[int]:
-        """Of each piece how many stems of `content` stand before it; last, how many there are."""
-        return [0, *accumulate([piece.count for piece in self.pieces])]
-
-    @_Made
+    @Made
     def content_set(self) -> frozenset[str]:
         """The different stems of `content`."""
         return frozenset(self.content)
 
-    @_Made
+    @Made
     def spans(self) -> list[tuple[int, int]]:
-        """Of each sentence or line the number of its first piece and of the one after its last."""
-        count = len(self.pieces)
-        ends = [*compress(range(1, count + 1), [piece.ends for piece in self.pieces]), count]
-        if self._lines:
-            ends += self._lines
-            ends.sort()
-        return [(start, end) for start, end in pairwise([0, *ends]) if start < end]
+        """Of each sentence or line the place of its first piece and of the one after its last."""
+        known, pieces = self._numbered
+        last = np.flatnonzero(stops(known, pieces, self.lines)) + 1
+        return list(pairwise([0, *last.tolist()]))
 
-    @_Made
+    @Made
     def sentences(self) -> tuple[str, ...]:
         """The sentences and lines, each with single blanks, none empty."""
         return tuple([self.sentence(*span) for span in self.spans])
 
-    def words_of(self, start: int, end: int) -> tuple[str, ...]:
-        """The words of the pieces from `start` to before `end`."""
-        return tuple(chain.from_iterable([piece.words for piece in self.pieces[start:end]]))
-
     def sentence(self, start: int, end: int) -> str:
         """The pieces from `start` to before `end`, with single blanks."""
-        return " ".join([piece.text for piece in self.pieces[start:end]])
+        known, pieces = self._numbered
+        strings = known.pieces.known
+        return " ".join([strings[piece] for piece in pieces[start:end].tolist()])
 
-    @_Made
+    @Made
     def latin_share(self) -> float:
         """The share of Latin letters among the letters, 0 to 1; 1 when there are none."""
         if self.raw.isascii():
             return 1.0
-        letters = [character for character in normal(self.raw) if character.isalpha()]
-        latin = sum(c < "\u0250" or "\u1e00" <= c < "\u1f00" for c in letters)
-        return latin / len(letters) if letters else 1.0
+        folded = normal(self.raw)
+        others = [c for part in _NOT_ASCII.findall(folded) for c in part if c.isalpha()]
+        plain = len(folded.encode("ascii", "ignore").translate(None, _NO_LETTERS))
+        latin = plain + sum(c < "\u0250" or "\u1e00" <= c < "\u1f00" for c in others)
+        return latin / (plain + len(others)) if plain + len(others) else 1.0
+
+
+def stops(known: Vocabulary, pieces: Numbers, lines: Sequence[int] | Numbers) -> NDArray[np.bool_]:
+    """Of each piece whether a sentence or a line, of which some end after `lines`, ends with it."""
+    last = known.pieces.column(ends, np.bool_)[pieces]
+    last[-1:] = True
+    if len(lines):
+        after = np.asarray(lines)
+        last[after[after > 0] - 1] = True
+    return last
 
 
 class _Texts(dict[str, Text]):

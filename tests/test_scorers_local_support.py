@@ -5,26 +5,33 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from scorers.local.support import (
-    BLOCK,
-    BLOCKS,
-    CELLS,
-    MOST_STEMS,
-    Claims,
-    Places,
-    Weights,
-    support,
-)
+from scorers.joined import joined
+from scorers.local.support import BLOCK, BLOCKS, MOST_STEMS, Claims, Places, Support, support
 from scorers.text import Text
 
-EQUAL = Weights({}, 1.0)
+
+def equal(stem):
+    """Every stem weighs the same."""
+    return 1.0
+
+
+def spoken(texts):
+    """Of joined texts the sentences with content."""
+    return np.unique(texts.sentence[texts.stems[1]])
+
+
+def of_several(cases):
+    """What is measured of (response, documents, question) together."""
+    responses = joined([Text(response) for response, _, _ in cases])
+    asked = joined([Text(question) for _, _, question in cases])
+    held = joined([Text(document) for _, documents, _ in cases for document in documents])
+    claims = Claims(responses, asked, spoken(responses), equal)
+    turns = np.repeat(np.arange(len(cases)), [len(documents) for _, documents, _ in cases])
+    return support(Places(claims, held, turns))
 
 
 def measured(response, *documents, asked=""):
-    text = Text(response)
-    spans = [(a, b) for a, b in text.spans if text.before[b] > text.before[a]]
-    claims = Claims(text, spans, EQUAL, Text(asked).content_set)
-    return support(Places(claims, [Text(each) for each in documents]))
+    return of_several([(response, documents, asked)])
 
 
 def test_a_repeated_sentence_is_wholly_supported():
@@ -81,26 +88,44 @@ def test_a_window_is_of_limited_width():
     assert measured("Alpha beta.", f"Alpha{gap} beta.").window == pytest.approx([0.5])
 
 
-def test_many_steps_give_what_one_gives(monkeypatch):
-    """A long document is looked at in steps, with the same result."""
+def drawn(rng, words, count):
+    return " ".join(rng.choice(words, count))
+
+
+def several():
+    """Responses of all sizes, some without content or documents, in common and own words."""
     rng = np.random.default_rng(0)
-    vocabulary = [f"word{letter}" for letter in "abcdefghijklmnopqrst"]
-    text = " ".join(rng.choice(vocabulary, 3_000))
-    response = ". ".join(" ".join(rng.choice(vocabulary, 9)) for _ in range(5))
-    whole = measured(response, text).window
-    monkeypatch.setattr("scorers.local.support.CELLS", CELLS >> 12)
-    assert np.array_equal(measured(response, text).window, whole)
+    words = [f"word{letter}" for letter in "abcdefghijklmnopqrst"] + ["Rome", "17", "the", "are."]
+    cases = [("", ("a document",), ""), ("Alpha beta.", (), ""), ("?", ("",), "Rome?")]
+    for size in (1, 3, 9, 40, 900):
+        response = ". ".join(drawn(rng, words, size) for _ in range(5))
+        documents = [drawn(rng, words, length) for length in (0, 5, 60, 3_000)]
+        cases += [(response, documents, "17"), (f"own{size} {response}", documents[:2], "")]
+    return cases
+
+
+@pytest.mark.parametrize("cells", [1 << 19, 1 << 8])
+def test_several_give_what_each_gives(monkeypatch, cells):
+    """Responses are measured alike alone and with others, at once and in steps."""
+    cases = several()
+    alone = [of_several([case]) for case in cases]
+    monkeypatch.setattr("scorers.local.support.CELLS", cells)
+    together = of_several(cases)
+    for name, own in together._asdict().items():
+        expected = np.concatenate([getattr(each, name) for each in alone])
+        assert np.array_equal(own, expected), name
+    assert isinstance(together, Support) and len(together.words) > 30
 
 
 def test_of_a_long_response_every_nth_sentence_is_measured():
     """The number of measured stems is bounded, and they are spread over the response."""
-    text = Text(" ".join(f"Alpha number{n} beta." for n in range(MOST_STEMS)))
-    claims = Claims(text, text.spans, EQUAL)
+    texts = joined([Text(" ".join(f"Alpha number{n} beta." for n in range(MOST_STEMS)))])
+    claims = Claims(texts, joined([Text("")]), spoken(texts), equal)
     assert len(claims.stems) <= MOST_STEMS
-    assert claims.spans[-1][0] > len(text.pieces) * 0.9
+    assert claims.sentences[-1] > texts.count * 0.9
     short, long = "Alpha. " * 99, " ".join(f"number{n}" for n in range(MOST_STEMS)) + ". "
-    odd = Text((long + short) * 20)
-    assert len(Claims(odd, odd.spans, EQUAL).stems) <= MOST_STEMS
+    odd = joined([Text((long + short) * 20)])
+    assert len(Claims(odd, joined([Text("")]), spoken(odd), equal).stems) <= MOST_STEMS
 
 
 @given(st.lists(st.text(), min_size=1, max_size=3), st.text())

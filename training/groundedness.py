@@ -11,9 +11,11 @@ from pathlib import Path
 
 import numpy as np
 
+from scorers.joined import Joined
 from scorers.local import groundedness as engine
-from scorers.local.support import Claims, Places, support
+from scorers.local.support import support
 from scorers.text import prepared
+from scorers.vocabulary import Numbers
 from training.fitting import Array, auroc, balanced, constrained_logistic, platt
 from training.sources import MEASURED_ONLY, Row, context, rows
 
@@ -69,17 +71,18 @@ def write_rarity(sets: dict[str, list[Row]]) -> None:
 
 def measure(row: Row) -> tuple[float, ...]:
     """The features of a row; a response without a claim is measured whole."""
-    response = prepared(row["response"])
-    spans = engine.claims(response) or [
-        (start, end)
-        for start, end in response.spans
-        if any(piece.stems for piece in response.pieces[start:end])
-    ]
-    if not spans:
+    places = engine.placed(
+        [row["response"]], [[context(row)]], [row.get("query") or ""], claim=_claims
+    )
+    if not len(places.claims.counts):
         return CLAIMLESS
-    asked = prepared(row.get("query") or "").content_set
-    claimed = Claims(response, spans, engine.weights(), asked)
-    return engine.features(support(Places(claimed, [prepared(context(row))])))
+    columns = engine.features(support(places), np.zeros(1, np.intp))
+    return tuple(float(column[0]) for column in columns)
+
+
+def _claims(response: Joined) -> Numbers:
+    found = engine.claims(response)
+    return found if len(found) else np.unique(response.sentence[response.stems[1]])
 
 
 def fit(names: list[str], values: dict[str, Array], labels: dict[str, list[float]]):

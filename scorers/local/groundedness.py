@@ -10,28 +10,24 @@ side of 3 on which the value lies is right. English only.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import cache
-from itertools import chain
+from itertools import chain, compress, islice, pairwise, starmap
+from operator import and_
+from typing import NamedTuple
 
 import numpy as np
+from numpy.typing import NDArray
 
 from assay.records import Turn
-from scorers.language import reads
+from scorers.joined import Joined, joined
+from scorers.language import reads_each
 from scorers.local.refusal import refusing
-from scorers.local.support import (
-    APART,
-    Claims,
-    Floats,
-    Places,
-    Span,
-    Support,
-    Weights,
-    support,
-)
-from scorers.local.weights import logistic, read
+from scorers.local.support import Claims, Floats, Places, Support, Weights, support
+from scorers.local.weights import logistic, read, sigmoid
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import Text, prepared
+from scorers.text import prepared
+from scorers.vocabulary import Numbers, Rows
 
 MAX_NAMED = 10
 """Unsupported sentences that the details name."""
@@ -42,60 +38,117 @@ REPEATED = 0.96
 labelled rows of docs/quality.md."""
 
 
-@scorer("groundedness", engine="local", version="5")
-def groundedness(turn: Turn) -> Verdict:
-    raw = turn.response or ""
-    texts = [text for d in turn.documents for text in (d.title, d.content) if text]
-    if not reads(raw) or not any(map(reads, texts)):
-        return skipped("language")
-    response, documents = prepared(raw), list(map(prepared, texts))
-    spans = response.of(claims)
-    if not spans:
-        return skipped("response without a claim")
-    model = logistic("groundedness")
-    asked = prepared(turn.query or "").content_set
-    claimed = Claims(response, spans, weights(), asked)
-    places = Places(claimed, documents)
+@scorer("groundedness", engine="local", version="6", batched=True)
+def groundedness(turns: Sequence[Turn]) -> list[Verdict]:
+    responses = [prepared(turn.response or "") for turn in turns]
+    documents = [list(map(prepared, _texts(turn))) for turn in turns]
+    readable = iter(reads_each([*responses, *chain.from_iterable(documents)]))
+    answers = list(islice(readable, len(turns)))
+    carried = [any(list(islice(readable, len(own)))) for own in documents]
+    kept = list(compress(range(len(turns)), map(and_, answers, carried)))
+    verdicts = [skipped("language")] * len(turns)
+    if kept:
+        judged = _judged([turns[number] for number in kept])
+        for number, verdict in zip(kept, judged, strict=True):
+            verdicts[number] = verdict
+    return verdicts
+
+
+def _texts(turn: Turn) -> list[str]:
+    return [text for d in turn.documents for text in (d.title, d.content) if text]
+
+
+def _judged(turns: Sequence[Turn]) -> list[Verdict]:
+    places = placed(
+        [turn.response or "" for turn in turns],
+        list(map(_texts, turns)),
+        [turn.query or "" for turn in turns],
+    )
+    claimed, model = places.claims, logistic("groundedness")
     measured = support(places)
-    repeated = repeats(claimed, measured, documents)
+    firsts = claimed.bounds[:-1][np.diff(claimed.bounds) > 0]
+    odds = iter(model.odds(features(measured, firsts)).tolist())
+    repeated = repeats(places, measured)
+    unsupported = ~repeated & (model.odds(features(measured, np.arange(len(repeated)))) < 0.0)
+    judged = [
+        _Judged(
+            sigmoid(next(odds)),
+            repeated[own].tolist(),
+            (unsupported[own].nonzero()[0] + own.start).tolist(),
+        )
+        if own.start < own.stop
+        else None
+        for own in starmap(slice, pairwise(claimed.bounds.tolist()))
+    ]
+    named = [
+        number
+        for each in judged
+        if each and each.probability < 0.5
+        for number in each.unsupported[:MAX_NAMED]
+    ]
+    passages = dict(zip(named, nearest(places, np.array(named, np.intp)), strict=True))
+    return [_verdict(each, claimed, passages) for each in judged]
+
+
+class _Judged(NamedTuple):
+    """What was found on a response with claims."""
+
+    probability: float
+    """That it is grounded."""
+    repeated: list[bool]
+    """Of its sentences."""
+    unsupported: list[int]
+    """The numbers of those sentences that no document carries."""
+
+
+def _verdict(found: _Judged | None, claimed: Claims, passages: Mapping[int, str]) -> Verdict:
+    if found is None:
+        return skipped("response without a claim")
+    probability, repeated, unsupported = found
     if all(repeated):
         return scored(5, confidence=REPEATED)
-    probability = model.probability(features(measured))
-    confidence = round(max(probability, 1 - probability), 4)
-    if probability >= 0.5:
-        return scored(1 + 4 * probability, confidence=confidence)
-    odds = model.bias + np.array(model.weights) @ each(measured)
-    likely = model.scale * odds + model.shift >= 0.0
-    unsupported = [
-        number for number, known in enumerate(repeated) if not known and not likely[number]
-    ]
-    if not unsupported:
-        return scored(1 + 4 * probability, confidence=confidence)
-    named = unsupported[:MAX_NAMED]
+    value, confidence = 1 + 4 * probability, round(max(probability, 1 - probability), 4)
+    if probability >= 0.5 or not unsupported:
+        return scored(value, confidence=confidence)
+    responses, named = claimed.responses, unsupported[:MAX_NAMED]
     return scored(
-        1 + 4 * probability,
+        value,
         confidence=confidence,
         reason=f"{len(unsupported)} of {len(repeated)} sentences are not supported by the context",
-        unsupported=[response.sentence(*claimed.spans[n])[:MAX_SENTENCE] for n in named],
-        passages=nearest(places, named),
+        unsupported=[responses.said(claimed.sentences[n])[:MAX_SENTENCE] for n in named],
+        passages=[passages[n] for n in named],
     )
 
 
-def claims(response: Text) -> list[Span]:
+def placed(
+    responses: Sequence[str],
+    documents: Sequence[Sequence[str]],
+    queries: Sequence[str],
+    claim: Callable[[Joined], Numbers] | None = None,
+) -> Places:
+    """The claims of responses in their documents; `claim` names the sentences, else `claims`."""
+    texts = [list(map(prepared, each)) for each in (responses, chain(*documents), queries)]
+    said = joined(texts[0])
+    held, asked = (joined(each, said.known) for each in texts[1:])
+    claimed = Claims(said, asked, (claim or claims)(said), weights().__getitem__)
+    return Places(claimed, held, np.repeat(np.arange(len(documents)), list(map(len, documents))))
+
+
+def claims(responses: Joined) -> Numbers:
     """The sentences that claim something: not refusals, questions or lone words."""
-    pieces, before = response.pieces, response.before
-    return [
-        (start, end)
-        for start, end in response.spans
-        if before[end] - before[start] >= 2
-        and not pieces[end - 1].text.endswith("?")
-        and not _declines(response, start, end)
-    ]
+    pieces = responses.known.pieces
+    sizes = np.bincount(responses.sentence[responses.stems[1]], minlength=responses.count)
+    last = responses.pieces[responses.sentences[1:] - 1]
+    found = (sizes >= 2) & ~pieces.column(_asks, np.bool_)[last]
+    words, owners = responses.words
+    may_decline = responses.known.words.column(_DECLINING.__contains__, np.bool_)[words]
+    for sentence in np.unique(responses.sentence[owners[may_decline]]).tolist():
+        found[sentence] &= not refusing(responses.said(sentence))
+    return np.flatnonzero(found)
 
 
-def _declines(response: Text, start: int, end: int) -> bool:
-    words = response.words_of(start, end)
-    return not _DECLINING.isdisjoint(words) and refusing(response.sentence(start, end))
+def _asks(piece: str) -> bool:
+    return piece.endswith("?")
 
 
 _DECLINING = frozenset(
@@ -106,65 +159,52 @@ _DECLINING = frozenset(
 """Words without one of which a sentence does not decline."""
 
 
-def repeats(claimed: Claims, measured: Support, documents: Sequence[Text]) -> list[bool]:
-    """Of each sentence whether one of the texts has the same words as a sentence of its own.
+def repeats(places: Places, measured: Support) -> NDArray[np.bool_]:
+    """Of each sentence whether one of its turn's texts has the same words as a sentence of its own.
 
     Words within a longer sentence are no such repetition: what goes before can turn them round.
     """
-    likely = (measured.coverage == 1.0) & (measured.adjacent == 1.0)
-    if not likely.any():
-        return [False] * len(likely)
-    held = frozenset().union(*(text.of(_sentences) for text in documents))
-    return [
-        bool(maybe) and claimed.response.words_of(*span) in held
-        for maybe, span in zip(likely, claimed.spans, strict=True)
-    ]
+    claimed, documents = places.claims, places.documents
+    found: NDArray[np.bool_] = (measured.coverage == 1.0) & (measured.adjacent == 1.0)
+    if not found.any():
+        return found
+    own = claimed.responses.spoken[claimed.sentences[found]]
+    held = documents.spoken, places.turns[documents.text[documents.sentences[:-1]]]
+    found[found] = np.isin(_together(own, claimed.turn[found]), _together(*held))
+    return found
 
 
-def _sentences(text: Text) -> frozenset[tuple[str, ...]]:
-    """The words of each sentence."""
-    return frozenset(text.words_of(*span) for span in text.spans)
+def _together(spoken: NDArray[np.uint64], turns: Numbers) -> NDArray[np.uint64]:
+    return spoken + turns.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15)
 
 
-def features(measured: Support) -> tuple[float, ...]:
-    """What the model `groundedness` reads, in its order.
+def features(measured: Support, firsts: Numbers) -> list[Floats]:
+    """What the model `groundedness` reads, in its order, of stretches of sentences.
 
-    Means are over the sentences, `by_words` over the sentences weighted by their content words.
+    A stretch begins at each of `firsts`. Means are over its sentences, `by_words` over the
+    sentences weighted by their content words.
     """
-    count = len(measured.words)
-    by_words = measured.words / measured.words.sum()
-    coverage, numbers = measured.coverage.tolist(), measured.numbers.tolist()
-    return (
-        sum(coverage) / count,
-        max(coverage),
-        float(measured.coverage @ by_words),
-        sum(measured.adjacent.tolist()) / count,
-        max(measured.weakest.tolist()),
-        float(measured.window @ by_words),
-        sum(numbers) / count,
-        float(measured.numbers @ by_words),
-        max(numbers),
-        sum(measured.names.tolist()),
-    )
+    counts = np.diff(firsts, append=len(measured.words))
+    words = np.add.reduceat(measured.words, firsts)
 
+    def mean(values: Floats) -> Floats:
+        return np.add.reduceat(values, firsts) / counts
 
-def each(measured: Support) -> Floats:
-    """`features` of every sentence by itself, a column a sentence."""
-    coverage, numbers = measured.coverage, measured.numbers
-    return np.array(
-        (
-            coverage,
-            coverage,
-            coverage,
-            measured.adjacent,
-            measured.weakest,
-            measured.window,
-            numbers,
-            numbers,
-            numbers,
-            measured.names,
-        )
-    )
+    def by_words(values: Floats) -> Floats:
+        return np.add.reduceat(values * measured.words, firsts) / words
+
+    return [
+        mean(measured.coverage),
+        np.maximum.reduceat(measured.coverage, firsts),
+        by_words(measured.coverage),
+        mean(measured.adjacent),
+        np.maximum.reduceat(measured.weakest, firsts),
+        by_words(measured.window),
+        mean(measured.numbers),
+        by_words(measured.numbers),
+        np.maximum.reduceat(measured.numbers, firsts),
+        np.add.reduceat(measured.names, firsts),
+    ]
 
 
 FEATURES = (
@@ -181,36 +221,45 @@ FEATURES = (
 )
 
 
-def nearest(places: Places, asked: Sequence[int]) -> list[str]:
+def nearest(places: Places, asked: Numbers) -> list[str]:
     """For each of the sentences `asked` the passage that shares most of its content.
 
     A passage is a sentence of a document; empty where none shares anything.
     """
-    claims = places.claims
-    passages = [(text, span) for text in places.documents for span in (*text.spans, _NONE)]
-    sizes = list(chain.from_iterable(text.of(_sizes) for text in places.documents))
-    passage = np.repeat(np.arange(len(sizes)), sizes)[places.hits]
-    # A word counts once a passage.
-    passage, number = np.divmod(np.unique(passage * places.count + places.found), places.count)
-    found: list[str] = []
-    for sentence in asked:
-        wanted = np.zeros(places.count)
-        wanted[claims.stems[claims.sentence == sentence]] = 1.0
-        shared = np.bincount(passage, wanted[number], 1)
-        best = int(shared.argmax())
-        text, span = passages[best]
-        found.append(text.sentence(*span)[:MAX_SENTENCE] if shared[best] else "")
-    return found
-
-
-_NONE = (0, 0)
-
-
-def _sizes(text: Text) -> list[int]:
-    """The content words of each sentence; last, of the gap after the text."""
-    before = text.before
-    own = [before[end] - before[start] for start, end in text.spans]
-    return [*own, len(text.content) - sum(own) + APART]
+    claims, documents = places.claims, places.documents
+    if not len(asked):
+        return []
+    # The numbers of each sentence, and the passages of each number, everything once.
+    total, held = len(claims.distinct), documents.count
+    position = np.full(len(claims.counts), -1)
+    position[asked] = np.arange(len(asked))
+    own = np.flatnonzero(position[claims.sentence] >= 0)
+    number, sentence = np.divmod(
+        np.unique(claims.stems[own] * len(asked) + position[claims.sentence[own]]), len(asked)
+    )
+    sizes = np.bincount(number, minlength=total)
+    seen = np.flatnonzero(sizes[places.numbers] > 0)
+    passage, shared = np.divmod(
+        np.unique(documents.sentence[places.pieces[seen]] * total + places.numbers[seen]), total
+    )
+    of_sentence, pair = Rows(sizes.cumsum() - sizes, sizes, sentence).of(shared)
+    # A cell for each sentence and each passage of its turn, and one that shares nothing.
+    turn = claims.turn[asked]
+    begins = documents.sentence_bounds[np.searchsorted(places.turns, np.arange(turn[-1] + 2))]
+    widths = np.diff(begins)[turn] + 1
+    cells = widths.cumsum() - widths
+    found = np.bincount(
+        cells[of_sentence] + passage[pair] - begins[turn[of_sentence]], minlength=widths.sum()
+    )
+    # The first of those that share most.
+    nth = np.arange(len(found)) - np.repeat(cells, widths)
+    best = np.maximum.reduceat(found * (held + 2) - nth, cells)
+    most = -(-best // (held + 2))
+    first = most * (held + 2) - best + begins[turn]
+    return [
+        documents.said(one)[:MAX_SENTENCE] if shares else ""
+        for one, shares in zip(first.tolist(), most.tolist(), strict=True)
+    ]
 
 
 @cache

@@ -4,36 +4,34 @@ Words that both have are weak evidence, because a wrong sentence often uses the 
 counts most is whether words that stand side by side in the sentence also stand near each other in
 the documents, and in the same order.
 
-All sentences are measured together, on arrays: the stems of the sentences are numbered, and the
-documents are the sequence of those numbers.
+The sentences of all responses are measured together, on arrays: the different stems of each
+response are numbered through, and its documents are the places of those numbers.
 """
 
 from __future__ import annotations
 
-from bisect import bisect_right
-from collections.abc import Mapping, Sequence, Set
-from itertools import accumulate, chain, repeat
+from collections.abc import Callable, Iterator, Mapping
+from itertools import pairwise
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scorers.pieces import stem
-from scorers.text import Text
+from scorers.joined import Joined, member
+from scorers.pieces import breaks, named_first, names, stem
+from scorers.vocabulary import Numbers
 
 Floats = NDArray[np.float64]
-Numbers = NDArray[np.intp]
-Span = tuple[int, int]
 
 MOST_STEMS = 1_000
-"""Stems of the sentences that are measured; of a longer response every n-th sentence is."""
+"""Stems of a response that are measured; of a longer one every n-th sentence is."""
 NEAR = 4
 """Places at which two words still count as near each other."""
 BLOCK, BLOCKS = 6, 8
 """Content words of a block, and blocks of a window: a power of two."""
 APART = BLOCK * BLOCKS
 """Places between two documents, so that no window holds words of both."""
-CELLS = 1 << 18
+CELLS = 1 << 19
 """Blocks times stems that are looked at in one step."""
 
 _PREFIX = 5
@@ -42,6 +40,8 @@ _RELATED = 0.6
 _CHAT_WEIGHT = 0.25
 _LEAST = 1e-6
 """A weight below which nothing is divided by it."""
+_UNIT = 1 / 400
+"""Weights are sums of it, so that sums of them in single precision are the same in any order."""
 
 CHAT = frozenset(
     map(
@@ -57,7 +57,7 @@ CHAT = frozenset(
 
 
 class Weights(dict[str, float]):
-    """What each stem weighs by its rarity; small talk weighs less."""
+    """What each stem weighs by its rarity, in hundredths; small talk weighs less."""
 
     def __init__(self, rarity: Mapping[str, float], rarest: float) -> None:
         """`rarity` gives the weight of a stem, `rarest` that of one which it does not know."""
@@ -89,74 +89,126 @@ class Support(NamedTuple):
 
 
 class Claims:
-    """Sentences of a response whose support is asked."""
+    """Sentences of responses whose support is asked."""
 
     def __init__(
         self,
-        response: Text,
-        spans: Sequence[Span],
-        weights: Weights,
-        asked: Set[str] = frozenset(),
+        responses: Joined,
+        asked: Joined,
+        sentences: Numbers,
+        weigh: Callable[[str], float],
     ) -> None:
-        """The sentences at `spans`, at least one, none without content; `asked` are the stems of
-        the question: a number or a name that it gives is not the response's own claim."""
-        content, before = response.content, response.before
-        own = [content[before[start] : before[end]] for start, end in spans]
-        step = -(-sum(map(len, own)) // MOST_STEMS)
-        own = [stems[:MOST_STEMS] for stems in own[::step]]
-        # A response made so that every n-th sentence is a long one must not escape the bound.
-        count = max(1, bisect_right(list(accumulate(map(len, own))), MOST_STEMS))
-        stems = list(chain.from_iterable(own[:count]))
-        self.response = response
+        """`sentences` of each response, none without content, in their order; `asked` are the
+        questions: a number or a name that one gives is not the response's own claim. `weigh` gives
+        the weight of a stem."""
+        stems, pieces = responses.stems
+        sentence = responses.sentence[pieces]
+        sizes = np.bincount(sentence, minlength=responses.count)
+        sentences = _measured(sentences, sizes, responses.sentence_bounds)
+        number = np.zeros(len(sizes), np.intp)
+        number[sentences] = np.arange(1, len(sentences) + 1)
+        nth = np.arange(len(stems)) - np.repeat(sizes.cumsum() - sizes, sizes)
+        kept = np.flatnonzero((number[sentence] > 0) & (nth < MOST_STEMS))
+        known = responses.known.words
+        self.responses = responses
         self.asked = asked
-        self.spans = spans[::step][:count]
-        """Of the sentences that are measured."""
-        self.numbers = {word: number for number, word in enumerate(dict.fromkeys(stems))}
-        """Of each different stem its number."""
-        self.distinct = list(self.numbers)
-        self.stems: Numbers = np.array(list(map(self.numbers.__getitem__, stems)), np.intp)
-        """The numbers of all stems in their order."""
-        self.counts: Numbers = np.array(list(map(len, own[:count])), np.intp)
+        self.sentences = sentences
+        """Those that are measured."""
+        self.turn: Numbers = np.searchsorted(responses.sentence_bounds, sentences, "right") - 1
+        """Of each of them its response."""
+        self.bounds: Numbers = np.searchsorted(self.turn, np.arange(len(responses.texts) + 1))
+        """Bounds of the responses among the sentences."""
+        self.sentence = number[sentence[kept]] - 1
+        """Of each stem its sentence among them."""
+        self.counts = np.bincount(self.sentence, minlength=len(sentences))
         """Stems of each sentence."""
-        self.sentence: Numbers = np.repeat(np.arange(count), self.counts)
-        """Of each stem its sentence."""
-        self.weights = np.array(list(map(weights.__getitem__, self.distinct)))[self.stems]
+        own = stems[kept]
+        self._column = np.zeros(len(known.known), np.intp)
+        self._column[own] = 1
+        different = np.flatnonzero(self._column)
+        self._column[different] = np.arange(1, len(different) + 1)
+        self._width = len(different) + 1
+        cells = self.turn[self.sentence] * self._width + self._column[own]
+        self._numbers = np.zeros(len(responses.texts) * self._width, np.intp)
+        self._numbers[cells] = 1
+        distinct = np.flatnonzero(self._numbers)
+        self._numbers[distinct] = np.arange(1, len(distinct) + 1)
+        self.stems = self._numbers[cells] - 1
+        """The stems in their order: each response's different ones are numbered through."""
+        self.owners = distinct // self._width
+        """Of each number its response."""
+        self.distinct = different[distinct % self._width - 1]
+        """Of each number its stem in the vocabulary."""
+        self.firsts: Numbers = np.searchsorted(self.owners, np.arange(len(responses.texts) + 1))
+        """Bounds of the responses among the numbers."""
+        self.weights = known.column(weigh, np.float64)[own]
         """Of each stem."""
+
+    def numbered(self, turns: Numbers, stems: Numbers) -> Numbers:
+        """The number of each stem in the response of its turn; -1 where that does not have it."""
+        found: Numbers = self._numbers[turns * self._width + self._column[stems]] - 1
+        return found
 
     def summed(self, values: Floats) -> Floats:
         """The sum over each sentence of a value for each stem."""
         return np.bincount(self.sentence, values, len(self.counts)).astype(float)
 
 
+def _measured(sentences: Numbers, sizes: Numbers, bounds: Numbers) -> Numbers:
+    """Of a response with more stems than `MOST_STEMS` every n-th sentence."""
+    places = np.searchsorted(sentences, bounds)
+    total = np.concatenate([[0], sizes[sentences].cumsum()])
+    if (np.diff(total[places]) <= MOST_STEMS).all():
+        return sentences
+    found = []
+    for first, last in pairwise(places.tolist()):
+        step = max(1, -(-int(total[last] - total[first]) // MOST_STEMS))
+        own = sentences[first:last:step]
+        # A response made so that every n-th sentence is a long one must not escape the bound.
+        reached = np.minimum(sizes[own], MOST_STEMS).cumsum()
+        found.append(own[: max(1, int(np.searchsorted(reached, MOST_STEMS, "right")))])
+    return np.concatenate(found)
+
+
 class Places:
     """Where the stems of some claims stand in documents."""
 
-    def __init__(self, claims: Claims, documents: Sequence[Text]) -> None:
+    def __init__(self, claims: Claims, documents: Joined, turns: Numbers) -> None:
+        """`turns` are the documents' own, ascending."""
+        stems, pieces = documents.stems
+        document = documents.text[pieces]
+        number = claims.numbered(turns[document], stems)
+        place = np.arange(len(stems)) + APART * document
+        first = np.searchsorted(turns, np.arange(len(claims.responses.texts) + 1))
+        start = np.searchsorted(pieces, documents.bounds[first]) + APART * first
         self.claims = claims
         self.documents = documents
-        self.count = len(claims.distinct)
-        """The number that stands for the words of no sentence."""
-        number = chain(
-            *(
-                chain(map(claims.numbers.get, text.content, repeat(self.count)), apart)
-                for text, apart in zip(documents, repeat([self.count] * APART))
-            )
-        )
-        size = sum(len(text.content) + APART for text in documents)
-        self.numbers: Numbers = np.fromiter(number, np.intp, size)
-        """Of each content word its number in `claims`; between documents a window of no words."""
-        self.hits: Numbers = np.flatnonzero(self.numbers < self.count)
-        """The places of words of the sentences."""
-        self.found = self.numbers[self.hits]
-        """Their numbers."""
+        self.turns = turns
+        self.stems = turns[document], stems
+        """Of each content word its turn and its stem."""
+        self.lengths = np.diff(start)
+        """Places of each turn."""
+        kept = np.flatnonzero(number >= 0)
+        self.numbers = number[kept]
+        """Of each word of the sentences its number in `claims`, in order."""
+        self.pieces = pieces[kept]
+        """Of each its piece."""
+        self.places = place[kept]
+        """Of each its place among the content words of all turns."""
+        self.owners = turns[document[kept]]
+        """Of each its turn."""
+        self.within = self.places - start[self.owners]
+        """Of each its place in its turn."""
 
 
 def support(places: Places) -> Support:
-    """The support of each sentence by the documents together."""
+    """The support of each sentence by its turn's documents together."""
     claims = places.claims
+    known = claims.responses.known.words
     held = _held(places)
-    numeric = np.array([word[0].isdigit() for word in claims.distinct])
-    given = np.array([word in claims.asked for word in claims.distinct])
+    numeric = known.column(_numeric, np.bool_)[claims.distinct]
+    asked, owners = claims.asked.stems
+    given = member((claims.owners, claims.distinct), (claims.asked.text[owners], asked))
     unknown = (numeric & ~given & (held == 0.0)).astype(float)
     weights = np.where((numeric & given)[claims.stems], 0.0, claims.weights)
     total = claims.summed(weights)
@@ -170,80 +222,144 @@ def support(places: Places) -> Support:
         weakest=weakest,
         window=_window(places),
         numbers=claims.summed(unknown[claims.stems]),
-        names=_unknown_names(claims, places.documents),
+        names=_unknown_names(places),
     )
+
+
+def _numeric(word: str) -> bool:
+    return word[:1].isdigit()
+
+
+def _prefix(word: str) -> str:
+    return word[:_PREFIX] if len(word) >= _PREFIX and not _numeric(word) else ""
 
 
 def _held(places: Places) -> Floats:
     """By number how far each stem stands in the documents, 0 to 1."""
-    held = np.zeros(places.count)
-    held[places.found] = 1.0
-    absent = np.flatnonzero(held == 0.0).tolist()
-    if not absent:
-        return held
-    prefixes = {word[:_PREFIX] for text in places.documents for word in text.content_set}
-    for number in absent:
-        word = places.claims.distinct[number]
-        if len(word) >= _PREFIX and word[:_PREFIX] in prefixes and not word[0].isdigit():
-            held[number] = _RELATED
+    claims = places.claims
+    held = np.zeros(len(claims.distinct))
+    held[places.numbers] = 1.0
+    prefixes = claims.responses.known.words.numbers(_prefix)
+    own = prefixes[claims.distinct]
+    absent = np.flatnonzero((held == 0.0) & (own > 0))
+    turns, stems = places.stems
+    related = member((claims.owners[absent], own[absent]), (turns, prefixes[stems]))
+    held[absent[related]] = _RELATED
     return held
 
 
 def _neighbours(places: Places, otherwise: Floats) -> tuple[Floats, Floats]:
     """`adjacent` and `weakest`; `otherwise` for a sentence of one word."""
-    claims, numbers = places.claims, places.numbers
-    # One more, so that pairs with a word of no sentence have cells of their own.
-    side = places.count + 1
-    first = numbers * side
-    nearness = np.zeros(side * side)
-    for distance in range(NEAR, 0, -1):
-        nearness[first[:-distance] + numbers[distance:]] = 1 / distance
+    claims = places.claims
+    # A square of cells for each response, by first and second number.
+    sides = np.diff(claims.firsts)
+    starts = (sides * sides).cumsum() - sides * sides - claims.firsts[:-1]
+    row = (
+        starts[claims.owners]
+        + (np.arange(len(claims.owners)) - claims.firsts[claims.owners]) * (sides[claims.owners])
+    )
+    distance = np.zeros(int((sides * sides).sum()), np.uint8)
+    apart = [places.places[step:] - places.places[:-step] for step in range(1, NEAR + 1)]
+    for near in range(NEAR, 0, -1):
+        for step in range(1, near + 1):
+            first = np.flatnonzero(apart[step - 1] == near)
+            distance[row[places.numbers[first]] + places.numbers[first + step]] = near
     inside = claims.sentence[1:] == claims.sentence[:-1]
     sentence = claims.sentence[1:][inside]
-    found = nearness[(claims.stems[:-1] * side + claims.stems[1:])[inside]]
+    found = _NEARNESS[distance[(row[claims.stems[:-1]] + claims.stems[1:])[inside]]]
     pairs = claims.counts - 1
     adjacent = np.bincount(sentence, found == 1.0, len(pairs)) / np.maximum(pairs, 1)
     several = pairs > 0
     weakest = otherwise.copy()
     if several.any():
-        starts = (pairs.cumsum() - pairs)[several]
-        weakest[several] = np.minimum.reduceat(found, starts)
+        weakest[several] = np.minimum.reduceat(found, (pairs.cumsum() - pairs)[several])
     return np.where(several, adjacent, otherwise), weakest
 
 
+_NEARNESS = np.array([0.0, *(1 / distance for distance in range(1, NEAR + 1))])
+
+
 def _window(places: Places) -> Floats:
-    """`window`; windows begin at every block."""
-    claims, count = places.claims, places.count
-    share = np.zeros((count, len(claims.counts)), np.float32)
-    share[claims.stems, claims.sentence] = claims.weights
-    share /= np.maximum(share.sum(0), _LEAST)
-    block = places.hits // BLOCK
-    blocks = len(places.numbers) // BLOCK
-    step = max(1, CELLS // count)
-    most = np.zeros(len(claims.counts), np.float32)
-    for start in range(0, blocks, step):
-        size = min(step, blocks - start) + BLOCKS - 1
-        here = slice(*np.searchsorted(block, (start, start + size)))
-        seen = np.zeros((size, count), np.bool_)
-        seen[block[here] - start, places.found[here]] = True
-        width = 1
-        while width < BLOCKS:
-            seen = seen[:-width] | seen[width:]
-            width *= 2
-        np.maximum(most, (seen.astype(np.float32) @ share).max(0), out=most)
-    return most.astype(float)
+    """`window`; windows begin at every block of a turn."""
+    claims = places.claims
+    sides = np.maximum(np.diff(claims.firsts), 1)
+    firsts = claims.bounds
+    blocks = places.lengths // BLOCK
+    block = places.within // BLOCK
+    number = places.numbers - claims.firsts[places.owners]
+    most, all_of = np.zeros((2, len(claims.counts)))
+    for start, end in _groups(np.maximum(blocks + BLOCKS, np.diff(firsts)), sides):
+        here = slice(*np.searchsorted(places.owners, (start, end)))
+        own = block[here], places.owners[here] - start, number[here]
+        count, side = end - start, int(sides[start:end].max())
+        sentences = slice(firsts[start], firsts[end])
+        turn = claims.turn[sentences] - start
+        nth = np.arange(firsts[start], firsts[end]) - firsts[start:end][turn]
+        stems = slice(*np.searchsorted(claims.sentence, (firsts[start], firsts[end])))
+        owner = claims.turn[claims.sentence[stems]]
+        share = np.zeros((count, side, int(np.diff(firsts[start : end + 1]).max())), np.float32)
+        share[
+            owner - start,
+            claims.stems[stems] - claims.firsts[owner],
+            claims.sentence[stems] - firsts[owner],
+        ] = np.round(claims.weights[stems] / _UNIT)
+        best = np.zeros((count, share.shape[2]), np.float32)
+        windows = int(blocks[start:end].max())
+        step = max(1, min(windows, CELLS // (count * side)))
+        for top in range(0, windows, step):
+            np.maximum(best, (_seen(own, top, step, count, side) @ share).max(1), out=best)
+        most[sentences] = best[turn, nth]
+        all_of[sentences] = share.sum(1)[turn, nth]
+    return most / np.maximum(all_of, 1.0)
 
 
-def _unknown_names(claims: Claims, documents: Sequence[Text]) -> Floats:
-    known = [claims.asked, *(text.content_set for text in documents)]
-    found = np.zeros(len(claims.spans))
-    pieces = claims.response.pieces
-    for number, (start, end) in enumerate(claims.spans):
-        for place in range(start, end):
-            names = pieces[place].names
-            if not names:
-                continue
-            if pieces[place].named_first and (place == start or pieces[place - 1].breaks):
-                names = names[1:]
-            found[number] += sum(not any(name in own for own in known) for name in names)
-    return found
+def _groups(heights: Numbers, sides: Numbers) -> Iterator[tuple[int, int]]:
+    """Bounds of turns whose cells, were all as many as the most, are at most `CELLS`."""
+    start = height = side = 0
+    for turn, (own_height, own_side) in enumerate(
+        zip(heights.tolist(), sides.tolist(), strict=True)
+    ):
+        height, side = max(height, own_height), max(side, own_side)
+        if turn > start and (turn + 1 - start) * height * side > CELLS:
+            yield start, turn
+            start, height, side = turn, own_height, own_side
+    yield start, len(sides)
+
+
+def _seen(
+    places: tuple[Numbers, Numbers, Numbers], top: int, step: int, turns: int, side: int
+) -> NDArray[np.float32]:
+    """By turn, window from `top` on, and number: 1 where the window has the number, otherwise 0."""
+    block, turn, number = places
+    height = step + BLOCKS - 1
+    here = np.flatnonzero((block >= top) & (block < top + height))
+    seen = np.zeros((turns, height, side), np.bool_)
+    seen[turn[here], block[here] - top, number[here]] = True
+    width = 1
+    while width < BLOCKS:
+        seen = seen[:, :-width] | seen[:, width:]
+        width *= 2
+    return seen.astype(np.float32)
+
+
+def _unknown_names(places: Places) -> Floats:
+    claims, responses = places.claims, places.claims.responses
+    named, pieces = responses.known.pieces.rows(names, responses.known.words).of(responses.pieces)
+    number = np.full(responses.count, -1)
+    number[claims.sentences] = np.arange(len(claims.sentences))
+    sentence = responses.sentence[pieces]
+    kept = number[sentence] >= 0
+    # A capital where a sentence begins says nothing.
+    flags = responses.known.pieces
+    begins = np.zeros(len(responses.pieces), np.bool_)
+    begins[1:] = flags.column(breaks, np.bool_)[responses.pieces[:-1]]
+    begins[responses.sentences[:-1]] = True
+    begins &= flags.column(named_first, np.bool_)[responses.pieces]
+    kept[1:] &= ~begins[pieces[1:]] | (pieces[1:] == pieces[:-1])
+    kept[:1] &= ~begins[pieces[:1]]
+    turn = responses.text[pieces[kept]]
+    own = turn, named[kept]
+    asked, owners = claims.asked.stems
+    unknown = ~member(own, places.stems) & ~member(own, (claims.asked.text[owners], asked))
+    found = np.bincount(number[sentence[kept]], unknown, len(claims.sentences))
+    return found.astype(float)

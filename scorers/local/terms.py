@@ -1,26 +1,24 @@
 """A text as a linear model over hashed words and word pairs sees it.
 
 A word stands for itself and for its parts of four letters, so that misspelt and inflected forms are
-known too. All models share one hashing; what each adds is a table of small weights. Each different
-word has a number, and what is known of words stands in columns by that number, so that a whole text
-is looked up in a few steps.
+known too. All models share one hashing; what each adds is a table of small weights.
 """
 
 from __future__ import annotations
 
 import re
-from array import array
-from collections.abc import Callable
 from functools import lru_cache
-from itertools import chain
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 from zlib import crc32
 
 import numpy as np
 from numpy.typing import NDArray
 
-from scorers.kept import LIMIT, LONGEST, Kept
+from scorers.joined import Joined, joined
+from scorers.kept import LONGEST
+from scorers.pieces import lowered
 from scorers.text import Text
+from scorers.vocabulary import Strings
 
 WORDS = 1 << 17
 """Places of whole words; those of pairs and parts follow, so that they never share one."""
@@ -34,96 +32,76 @@ PART = 4
 MOST = 64
 """Pieces of a sentence; a longer one is cut, so that a text without stops has parts too."""
 
+N = TypeVar("N", np.intp, np.int32)
+
 _MASK = WORDS - 1
 _PAIR = 0x9E3779B1
 _TERM = re.compile(r"[^\W_]+(?:'[^\W_]+)?|[!?:<>\[\]{}#*\"/\\=|`]")
 
 
-class Vocabulary:
-    """Words by number, and columns of what functions of a word gave."""
-
-    def __init__(self) -> None:
-        self.words: list[str] = [""]
-        self.pieces = Kept(self._numbered)
-        """By piece in lower case the numbers of its terms."""
-        self._numbers: dict[str, int] = {"": NO_WORD}
-        self._columns: dict[Callable[[str], Any], array[Any]] = {}
-
-    def column(self, function: Callable[[str], float], kind: str) -> NDArray[Any]:
-        """`function` of every word, by number; `kind` is the type code of `array`.
-
-        The values are a view: take from it and let it go.
-        """
-        found = self._columns.setdefault(function, array(kind))
-        if len(found) < len(self.words):
-            found.extend(map(function, self.words[len(found) :]))
-        return np.frombuffer(found, kind)
-
-    def _numbered(self, piece: str) -> tuple[int, ...]:
-        return tuple([self._number(term[:LONGEST]) for term in _TERM.findall(piece)])
-
-    def _number(self, word: str) -> int:
-        number = self._numbers.setdefault(word, len(self.words))
-        if number == len(self.words):
-            self.words.append(word)
-        return number
-
-
 class Terms(NamedTuple):
-    """The terms of a text, sentence after sentence; a sentence without one is left out."""
+    """The terms of texts, part after part: a part is a sentence or a piece of a long one, and one
+    without a term is left out."""
 
-    vocabulary: Vocabulary
+    vocabulary: Strings
     """Which the numbers belong to."""
-    words: NDArray[np.int32]
-    """The numbers of the words; `NO_WORD` for one that stood before in its sentence."""
+    words: NDArray[np.intp]
+    """The numbers of the words; `NO_WORD` for one that stood before in its part."""
     pairs: NDArray[np.int32]
-    """Of each word the place of the pair that it begins; `NOWHERE` at the end of a sentence, and
-    for a pair that stood before in it."""
+    """Of each word the place of the pair that it begins; `NOWHERE` at the end of a part, and for a
+    pair that stood before in it."""
     starts: NDArray[np.intp]
-    """Where each sentence begins."""
+    """Where each part begins."""
     sizes: NDArray[np.float32]
-    """Different words and pairs of each sentence."""
+    """Different words and pairs of each part."""
     spans: list[tuple[int, int]]
-    """The pieces of each sentence, as of `Text.spans`."""
+    """The pieces of each part, as of `Joined.part`."""
+    bounds: NDArray[np.intp]
+    """Bounds of the texts among the parts."""
 
 
 def terms(text: Text) -> Terms | None:
-    """The terms of the text; none when it has no words. Use it as `text.of(terms)`."""
-    vocabulary = _vocabulary()
-    found = list(map(vocabulary.pieces.__getitem__, [piece.low for piece in text.pieces]))
-    words = np.fromiter(chain.from_iterable(found), np.int32)
-    if not len(words):
-        return None
-    spans = text.spans
-    if any(end - start > MOST for start, end in spans):
-        spans = [
-            (place, min(place + MOST, end))
-            for start, end in spans
-            for place in range(start, end, MOST)
-        ]
-    before = np.fromiter(map(len, found), np.intp, len(found)).cumsum()
-    edges = np.zeros(len(spans) + 1, np.intp)
-    edges[1:] = before[[end - 1 for _, end in spans]]
-    starts, counts = edges[:-1], edges[1:] - edges[:-1]
-    if not counts.all():
-        kept = counts > 0
-        spans = [span for span, keep in zip(spans, kept.tolist(), strict=True) if keep]
-        starts, counts = starts[kept], counts[kept]
-    pairs = vocabulary.column(_first, "i")[words]
-    pairs[:-1] ^= vocabulary.column(_second, "i")[words[1:]]
+    """The terms of one text; none when it has no words. Use it as `text.of(terms)`."""
+    found = joined((text,)).of(joined_terms)
+    return found if len(found.words) else None
+
+
+def joined_terms(texts: Joined) -> Terms:
+    """The terms of several texts. Use it as `texts.of(joined_terms)`."""
+    known = texts.known.words
+    words, pieces = texts.known.pieces.rows(_terms_of, known).of(texts.pieces)
+    edges = texts.sentences
+    lengths = np.diff(edges)
+    if (lengths > MOST).any():
+        cuts = -(-lengths // MOST)
+        nth = np.arange(cuts.sum()) - np.repeat(cuts.cumsum() - cuts, cuts)
+        edges = np.append(np.repeat(edges[:-1], cuts) + nth * MOST, edges[-1])
+    places = np.searchsorted(pieces, edges)
+    counts = np.diff(places)
+    kept = np.flatnonzero(counts)
+    starts, counts, first, last = places[kept], counts[kept], edges[kept], edges[kept + 1]
+    pairs = known.column(_first, np.int32)[words]
+    pairs[:-1] ^= known.column(_second, np.int32)[words[1:]]
     pairs[starts[1:] - 1] = NOWHERE
-    pairs[-1] = NOWHERE
-    sentence = np.repeat(np.arange(len(starts)), counts)
-    words = _once(words, sentence, NO_WORD)
-    pairs = _once(pairs, sentence, NOWHERE)
+    pairs[-1:] = NOWHERE
+    part = np.repeat(np.arange(len(starts)), counts)
+    words = _once(words, part, NO_WORD)
+    pairs = _once(pairs, part, NOWHERE)
     present = (words != NO_WORD).astype(np.float32)
     present += pairs != NOWHERE
-    return Terms(vocabulary, words, pairs, starts, np.add.reduceat(present, starts), spans)
+    sizes = np.add.reduceat(present, starts) if len(starts) else present
+    spans = list(zip(first.tolist(), last.tolist(), strict=True))
+    bounds = np.searchsorted(first, texts.bounds)
+    return Terms(known, words, pairs, starts, sizes, spans, bounds)
 
 
-def _once(values: NDArray[np.int32], sentence: NDArray[np.intp], instead: int) -> NDArray[np.int32]:
-    """The values, with `instead` for those that stood before in the same sentence."""
-    keys = sentence << 32 | values
+def _terms_of(piece: str) -> list[str]:
+    return [term[:LONGEST] for term in _TERM.findall(lowered(piece))]
+
+
+def _once(values: NDArray[N], part: NDArray[np.intp], instead: int) -> NDArray[N]:
+    """The values, with `instead` for those that stood before in the same part."""
+    keys = part << 32 | values
     order = keys.argsort(kind="stable")
     keys = keys[order]
     found = values.copy()
@@ -157,14 +135,3 @@ def _first(word: str) -> int:
 
 def _second(word: str) -> int:
     return _folded(_hash(word)) + WORDS
-
-
-_current = Vocabulary()
-
-
-def _vocabulary() -> Vocabulary:
-    """The one in use; a new one when it is full. Texts that have the old one keep it."""
-    global _current
-    if len(_current.words) >= LIMIT:
-        _current = Vocabulary()
-    return _current

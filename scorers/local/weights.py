@@ -9,6 +9,8 @@ from math import exp
 from operator import mul
 
 import msgspec
+import numpy as np
+from numpy.typing import NDArray
 
 
 class Logistic(msgspec.Struct, frozen=True, kw_only=True):
@@ -23,16 +25,12 @@ class Logistic(msgspec.Struct, frozen=True, kw_only=True):
     shift: float = 0.0
     """Calibration: added to the scaled log odds."""
 
-    def score(self, values: Sequence[float]) -> float:
-        """The uncalibrated log odds."""
-        if len(values) != len(self.weights):
-            raise ValueError(f"{len(values)} values instead of {len(self.weights)}")
-        weighed: float = sum(map(mul, self.weights, values))
-        return self.bias + weighed
-
-    def probability(self, values: Sequence[float]) -> float:
-        """The calibrated probability, 0 to 1."""
-        return sigmoid(self.scale * self.score(values) + self.shift)
+    def odds(self, columns: Sequence[NDArray[np.float64]]) -> NDArray[np.float64]:
+        """The calibrated log odds of several cases; `columns` has an array for each feature."""
+        if len(columns) != len(self.weights):
+            raise ValueError(f"{len(columns)} features instead of {len(self.weights)}")
+        weighed = sum(map(mul, self.weights, columns), np.zeros(()))
+        return self.scale * (self.bias + weighed) + self.shift
 
 
 @cache
