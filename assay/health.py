@@ -22,7 +22,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
 
     ok: bool
     detail: str = ""
-    """Why not, in words; no content and no secret."""
+    """Why not, or what is being tried again, in words; no content and no secret."""
     lag: int = 0
     """Records that wait."""
     idle_seconds: float = 0.0
@@ -63,6 +63,7 @@ class Heartbeat:
             detail = f"no turn of the loop for {now - self._turned:.0f} s"
         elif lag and idle > STUCK_AFTER:
             detail = f"{lag} records wait and none was finished for {idle:.0f} s"
-        if detail and self._trouble:
-            detail = f"{detail}: {self._trouble}"
-        return Health(ok=not detail, detail=detail, lag=lag, idle_seconds=round(idle, 1))
+        ok = not detail
+        if self._trouble:
+            detail = f"{detail or 'tries again'}: {self._trouble}"
+        return Health(ok=ok, detail=detail, lag=lag, idle_seconds=round(idle, 1))

@@ -34,6 +34,17 @@ def test_a_loop_that_turns_without_finishing_anything_is_stuck() -> None:
     assert not heartbeat.health().ok
 
 
+def test_a_failed_attempt_is_told_at_once() -> None:
+    """One that is made again is no reason to be unhealthy, but no secret either."""
+    heartbeat = Heartbeat(lambda: 3, Clock())
+    heartbeat.failed("the disk is full")
+    heartbeat.turned()
+    health = heartbeat.health()
+    assert health.ok and health.detail == "tries again: the disk is full"
+    heartbeat.finished()
+    assert heartbeat.health().detail == ""
+
+
 def test_a_loop_that_stopped_is_unhealthy_even_without_work() -> None:
     """Without a turn of the loop nothing else counts."""
     clock = Clock()

@@ -18,7 +18,7 @@ from prometheus_client import CollectorRegistry
 from assay.bus import topics
 from assay.bus.contract import Outgoing
 from assay.bus.embedded import EmbeddedBus
-from assay.errors import Permanent, Retryable
+from assay.errors import Permanent
 from assay.store import Store
 from exporters import store_sink
 from exporters.stage import StageSeries
@@ -165,22 +165,15 @@ async def test_a_stream_begun_anew_is_not_taken_for_a_replay(tmp_path: Path, oft
 
 
 async def test_while_the_store_is_away_nothing_is_lost_and_others_go_on(
-    tmp_path: Path, often: None, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, often: None
 ) -> None:
-    """The sink backs off with its rows, and the bus takes in and delivers to others meanwhile."""
+    """The sink says so and backs off with its rows; the bus delivers to others meanwhile."""
     store = Store(str(tmp_path / "store"))
-    append = store.append
-    away = [True]
-
-    async def unreliable(table: str, sources: list[store_sink.Source]) -> object:
-        if away[0]:
-            raise Retryable("the store is away")
-        return await append(table, sources)
-
-    monkeypatch.setattr(store, "append", unreliable)
+    (tmp_path / "store").write_text("where the folder should be")
     async with started(tmp_path / "bus") as bus, sinking(bus, store) as sink:
         await bus.publish(records(0, 10))
         await until(lambda: sink._retries._value.get() >= 2)
+        assert sink.health().ok and "tries again: the store is away" in sink.health().detail
         await bus.publish(records(10, 20))
         other = bus.consumer("other", [topics.TURNS])
         await other.start()
@@ -188,9 +181,10 @@ async def test_while_the_store_is_away_nothing_is_lost_and_others_go_on(
         while seen < 20:
             seen += len(await other.poll(timeout=2.0))
         await other.stop()
-        away[0] = False
+        (tmp_path / "store").unlink()
         await until(lambda: sink.lag() == 0)
         assert await counts(store) == (20, 20, 80, 80)
+        assert sink.health().detail == ""
 
 
 async def test_unreadable_records_are_set_aside(tmp_path: Path, often: None) -> None:

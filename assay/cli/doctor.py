@@ -82,10 +82,11 @@ def findings(path: Path | None) -> Iterator[Finding]:
 
 
 def _agent(remote: Remote) -> Finding:
-    still = [row for row in remote.status().get("stages", ()) if not row.get("ok")]
-    if still:
-        detail = "; ".join(f"{row['stage']}: {row['detail']}" for row in still)
-        return _fault("agent", detail, "look at its log")
+    troubled = [row for row in remote.status().get("stages", ()) if row.get("detail")]
+    if troubled:
+        detail = "; ".join(f"{row['stage']}: {row['detail']}" for row in troubled)
+        say = _warning if all(row.get("ok") for row in troubled) else _fault
+        return say("agent", detail, "look at its log")
     return _ok("agent", f"runs, API at {remote.address}")
 
 
