@@ -82,7 +82,15 @@ class Votes(NamedTuple):
 
 def language_of(raw: str) -> str | None:
     """The ISO 639-1 code of the text's language; none when it is too short or not clear."""
-    (votes,) = of_each((prepared(raw),), _votes)
+    return languages_of((prepared(raw),))[0]
+
+
+def languages_of(texts: Sequence[Text]) -> list[str | None]:
+    """Of each text what `language_of` gives."""
+    return list(map(_clear, of_each(texts, _votes)))
+
+
+def _clear(votes: Votes) -> str | None:
     if votes.script is not None:
         return votes.script
     (second, _), (most, best) = sorted(zip(votes.words, _CODES, strict=True))[-2:]

@@ -5,14 +5,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
 from assay.records import Feedback, Turn
-from scorers.language import language_of
+from scorers.language import languages_of
 from scorers.schema import Unusable, violations
 from scorers.scorer import Function, Verdict, scored, scorer, skipped
+from scorers.text import prepared
 
 _NANOSECONDS = 1e9
 _MILLION = 1e6
@@ -112,9 +114,14 @@ def truncated(turn: Turn) -> Verdict:
     return scored(turn.finish_reason.lower() in _LENGTH)
 
 
-@scorer("response_language_mismatch", version="1")
-def response_language_mismatch(turn: Turn) -> Verdict:
-    asked, answered = language_of(turn.query or ""), language_of(turn.response or "")
+@scorer("response_language_mismatch", version="1", batched=True)
+def response_language_mismatch(turns: Sequence[Turn]) -> list[Verdict]:
+    asked = languages_of([prepared(turn.query or "") for turn in turns])
+    answered = languages_of([prepared(turn.response or "") for turn in turns])
+    return list(map(_mismatch, asked, answered))
+
+
+def _mismatch(asked: str | None, answered: str | None) -> Verdict:
     if asked is None or answered is None:
         return skipped("language")
     return scored(asked != answered, query=asked, response=answered)

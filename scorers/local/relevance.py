@@ -7,11 +7,13 @@ the question passes too.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from math import sqrt
 
 from assay.records import Turn
+from scorers.local.overlap import overlaps
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import content_set, latin_share
+from scorers.text import latin_share
 
 LOWEST, RANGE = 1.5, 3.5
 PASS = 3.0
@@ -20,21 +22,22 @@ OFF_TOPIC, ON_TOPIC = 0.92, 0.5
 answered other questions (docs/quality.md); that one on the subject is a bad one is not seen."""
 
 
-@scorer("relevance", engine="local", version="2")
-def relevance(turn: Turn) -> Verdict:
-    query, response = turn.query or "", turn.response or ""
-    if (latin_share(query) >= 0.5) != (latin_share(response) >= 0.5):
+@scorer("relevance", engine="local", version="2", batched=True)
+def relevance(turns: Sequence[Turn]) -> list[Verdict]:
+    return list(map(_verdict, turns, *overlaps(turns)))
+
+
+def _verdict(
+    turn: Turn, asked: int, said: int, answered: int, of_asked: list[int], of_said: list[int]
+) -> Verdict:
+    if (latin_share(turn.query or "") >= 0.5) != (latin_share(turn.response or "") >= 0.5):
         return skipped("language")
-    asked, said = content_set(query), content_set(response)
     if not asked:
         return skipped("query without content words")
     if not said:
         return scored(LOWEST, confidence=OFF_TOPIC)
-    recall = len(asked & said) / len(asked)
-    for document in turn.documents:
-        held = content_set(document.content)
-        through = len(asked & held) / len(asked) * len(said & held) / len(said)
-        recall = max(recall, through)
+    through = (a / asked * s / said for a, s in zip(of_asked, of_said, strict=True))
+    recall = max(answered / asked, *through, 0.0)
     value = min(5.0, LOWEST + RANGE * sqrt(recall))
     confidence = OFF_TOPIC if value < PASS else ON_TOPIC
     return scored(value, confidence=confidence, recall=round(recall, 4))

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from assay.records import Turn
+from scorers.local.overlap import overlaps
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import content_set, latin_share
+from scorers.text import latin_share
 
 COVERS = 0.5
 """Share of the query's content words from which a document counts as relevant."""
@@ -13,19 +16,22 @@ CHANCE = 0.5
 IRRELEVANT, BADLY_RANKED, BOTTOM, MIDDLE, TOP = 1, 2, 3, 4, 5
 
 
-@scorer("retrieval", engine="local", version="2")
-def retrieval(turn: Turn) -> Verdict:
+@scorer("retrieval", engine="local", version="2", batched=True)
+def retrieval(turns: Sequence[Turn]) -> list[Verdict]:
+    found = overlaps(turns)
+    return list(map(_verdict, turns, found.asked, found.of_asked))
+
+
+def _verdict(turn: Turn, asked: int, shared: list[int]) -> Verdict:
     query = turn.query or ""
-    asked = content_set(query)
     if not asked:
         return skipped("query without content words")
     if all((latin_share(query) >= 0.5) != (latin_share(d.content) >= 0.5) for d in turn.documents):
         return skipped("language")
-    covered = [len(asked & content_set(d.content)) / len(asked) for d in turn.documents]
-    relevant = [rank for rank, share in enumerate(covered) if share >= COVERS]
+    relevant = [rank for rank, count in enumerate(shared) if count / asked >= COVERS]
     if not relevant:
-        return scored(BADLY_RANKED if any(covered) else IRRELEVANT, confidence=CHANCE)
-    first, count = relevant[0], len(covered)
+        return scored(BADLY_RANKED if any(shared) else IRRELEVANT, confidence=CHANCE)
+    first, count = relevant[0], len(shared)
     if first == 0:
         return scored(TOP, confidence=CHANCE)
     value = MIDDLE if first < count / 2 else BOTTOM
