@@ -21,10 +21,10 @@ from assay.bus.contract import Outgoing
 from assay.bus.kafka import KafkaBus
 from assay.bus.topics import DEAD_LETTER, ROLLUPS, SCORES, SPANS, TURNS
 from assay.cli.brokers import Brokers
-from assay.cli.dead_letter import letters, replay_letters, row
 from assay.cli.up import configured_by
 from assay.cli.wiring import foreign_topic, topics_of
 from assay.config import Config
+from assay.dead_letters import DeadLetters
 from assay.errors import Permanent
 from assay.lookup import Selection
 from assay.records import Turn, TurnScores, decode_turn_scores, encode
@@ -184,7 +184,9 @@ async def test_records_of_other_versions(config, bus):
     finally:
         await worker.stop()
     assert {decode_turn_scores(r.value).turn_id[31] for r in scores} == {"1", "2", "3"}
-    assert row(letter) | {"timestamp": 0} == {
+    letters = DeadLetters(bus)
+    (listed,) = await letters.listed()
+    assert listed | {"timestamp": 0} == {
         "number": 0,
         "timestamp": 0,
         "stage": "local",
@@ -192,7 +194,7 @@ async def test_records_of_other_versions(config, bus):
         "origin": f"{TURNS}/0/3",
         "bytes": len(letter.value),
     }
-    assert await replay_letters(bus, [letter.offset]) == 1
+    assert await letters.replay([letter.offset]) == 1
     again = (await until(bus, TURNS, 5))[-1]
     assert (again.value, again.headers) == (letter.value, {"schema": "999"})
 
@@ -206,11 +208,12 @@ async def test_a_letter_that_another_group_took_is_not_put_back(config, bus):
     await other.stop()
     origin = {"stage": "local", "reason": "unreadable", "origin": f"{TURNS}/0/0"}
     await bus.publish([Outgoing(DEAD_LETTER, b"x", b"k", 0, origin)])
-    (letter,) = await letters(bus)
+    letters = DeadLetters(bus)
+    (letter,) = await letters.listed()
     with pytest.raises(Permanent, match="was taken by store"):
-        await replay_letters(bus, [letter.offset])
+        await letters.replay([letter["number"]])
     with pytest.raises(Permanent, match="no dead letter 7"):
-        await replay_letters(bus, [7])
+        await letters.replay([7])
 
 
 async def test_topics_of_an_opentelemetry_collector_are_taken_in(config, bus):

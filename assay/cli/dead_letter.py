@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import base64
 import sys
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Awaitable, Callable
 from typing import TYPE_CHECKING, Annotated, Any, TypeVar
 
 import typer
@@ -13,8 +13,8 @@ import typer
 from assay.cli.options import AsJson, ConfigFile, config_path
 
 if TYPE_CHECKING:
-    from assay.bus.contract import Bus, Record
-    from assay.config import Config
+    from assay.cli.source import Remote
+    from assay.dead_letters import DeadLetters
 
 T = TypeVar("T")
 commands = typer.Typer(
@@ -33,7 +33,7 @@ def list_letters(
     """List the latest dead letters."""
     from assay.cli.show import moment, print_lines, table
 
-    found = [row(letter) for letter in _with_bus(config, letters)]
+    found = _ask(config, lambda remote: remote.dead_letters(), lambda letters: letters.listed())
     found = [each for each in found if reason in (None, each["reason"])][-limit:]
     if as_json:
         print_lines(found)
@@ -59,15 +59,18 @@ def show(number: Number, config: ConfigFile = None, as_json: AsJson = False) -> 
     """Show one: its headers, and its bytes as they came."""
     from assay.cli.show import plain, print_lines
 
-    letter = _with_bus(config, lambda bus: letter_at(bus, number))
+    letter = _ask(
+        config,
+        lambda remote: remote.ask("GET", f"dead-letters/{number}"),
+        lambda letters: letters.letter(number),
+    )
     if as_json:
-        value = base64.b64encode(letter.value).decode()
-        print_lines([row(letter) | {"headers": dict(letter.headers), "value_base64": value}])
+        print_lines([letter])
         return
-    for name, value in letter.headers.items():
+    for name, value in letter["headers"].items():
         print(f"{name}: {plain(value)}")
     sys.stdout.flush()
-    sys.stdout.buffer.write(b"\n" + letter.value + b"\n")
+    sys.stdout.buffer.write(b"\n" + base64.b64decode(letter["value_base64"]) + b"\n")
 
 
 @commands.command("replay")
@@ -77,96 +80,35 @@ def replay(
 ) -> None:
     """Put dead letters back where they came from, once what was at fault is put right."""
 
-    async def put_back(bus: Bus) -> int:
-        return await replay_letters(bus, numbers)
+    def asked(remote: Remote) -> int:
+        answer = remote.ask("POST", "dead-letters/replay", {"numbers": numbers})
+        return int(answer["count"])
 
-    count = _with_bus(config, put_back)
+    count = _ask(config, asked, lambda letters: letters.replay(numbers))
     typer.echo(f"{count} records were put back")
 
 
-async def letters(bus: Bus) -> list[Record]:
-    """All that the stream keeps, in order."""
-    from assay.bus.topics import DEAD_LETTER
-
-    return [record async for record in bus.read(DEAD_LETTER)]
-
-
-async def letter_at(bus: Bus, number: int) -> Record:
-    """The dead letter of that number. Raises `Permanent` when there is none."""
-    from assay.bus.contract import Position
-    from assay.bus.topics import DEAD_LETTER
-    from assay.errors import Permanent
-
-    letter = await bus.find(Position(DEAD_LETTER, 0, number))
-    if letter is None:
-        raise Permanent(f"no dead letter {number}")
-    return letter
-
-
-async def replay_letters(bus: Bus, numbers: Sequence[int]) -> int:
-    """Publish the records again, each once; how many. Raises `Permanent` for one that was cut, and
-    for one that would come a second time to a group which took it the first time."""
-    from assay.bus.contract import Outgoing
-    from assay.bus.topics import READERS
-    from assay.errors import Permanent
-
-    kept = await letters(bus)
-    by_number = {letter.offset: letter for letter in kept}
-    missing = sorted(set(numbers) - by_number.keys())
-    if missing:
-        raise Permanent(f"no dead letter {', '.join(map(str, missing))}")
-    refused: dict[str, set[str]] = {}
-    for letter in kept:
-        refused.setdefault(letter.headers.get("origin", ""), set()).add(
-            letter.headers.get("stage", "")
-        )
-    stats = await bus.topic_stats()
-    outgoing = {}
-    for letter in (by_number[number] for number in numbers):
-        origin = letter.headers.get("origin", "")
-        topic, partition, _ = origin.rsplit("/", 2)
-        reading = {group for group in READERS.get(topic, ()) if group in stats[topic].lag}
-        took = reading - refused[origin]
-        if "cut" in letter.headers:
-            raise Permanent(f"dead letter {letter.offset} was too large to be kept whole")
-        if took:
-            raise Permanent(
-                f"dead letter {letter.offset} was taken by {', '.join(sorted(took))}: put back it "
-                "would be counted there a second time"
-            )
-        headers = {
-            name.removeprefix("original-"): value
-            for name, value in letter.headers.items()
-            if name.startswith("original-")
-        }
-        outgoing[origin] = Outgoing(topic, letter.value, letter.key, int(partition), headers)
-    await bus.publish(list(outgoing.values()))
-    return len(outgoing)
-
-
-def row(letter: Record) -> dict[str, Any]:
-    """What a listing shows of it."""
-    return {
-        "number": letter.offset,
-        "timestamp": letter.timestamp,
-        "stage": letter.headers.get("stage", ""),
-        "reason": letter.headers.get("reason", ""),
-        "origin": letter.headers.get("origin", ""),
-        "bytes": len(letter.value),
-    }
-
-
-def _with_bus(path: Any, ask: Callable[[Bus], Awaitable[T]]) -> T:
+def _ask(
+    path: Any,
+    remotely: Callable[[Remote], T],
+    here: Callable[[DeadLetters], Awaitable[T]],
+) -> T:
+    """The answer of the agent that runs on the data folder, else of the stream, opened for it."""
+    from assay.cli.source import answering
     from assay.cli.wiring import open_bus
     from assay.config import load
+    from assay.dead_letters import DeadLetters
 
-    config: Config = load(config_path(path))
+    config = load(config_path(path))
+    remote = answering(config)
+    if remote is not None:
+        return remotely(remote)
 
     async def run() -> T:
         bus = open_bus(config)
         await bus.start()
         try:
-            return await ask(bus)
+            return await here(DeadLetters(bus))
         finally:
             await bus.stop()
 

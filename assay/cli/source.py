@@ -115,6 +115,10 @@ class Remote:
     def conversations(self, selection: Selection) -> list[Conversation]:
         return self._list("conversations", Conversation, _parameters(selection))
 
+    def dead_letters(self) -> list[dict[str, Any]]:
+        """As `DeadLetters.listed`."""
+        return self._list("dead-letters", dict)
+
     def query(self, sql: str) -> list[dict[str, Any]]:
         body = json.dumps({"sql": sql}).encode()
         with self._open("query", body=body, timeout=None) as answer:

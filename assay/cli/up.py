@@ -25,6 +25,8 @@ from assay.cli.source import RUNNING, Running, write_running
 from assay.cli.status import Status
 from assay.cli.wiring import check_plan, make_data_folder, open_bus, open_store, plan_of
 from assay.config import Config
+from assay.dead_letter_api import add_dead_letter_api
+from assay.dead_letters import DeadLetters
 from assay.health import Check
 from assay.label_api import add_label_api
 from assay.lookup import Lookup
@@ -117,7 +119,8 @@ async def run(config: Config) -> AsyncIterator[Running]:
         facts: dict[str, str] = {"data_dir": str(config.data_dir)}
         status = await started(stack, Status(bus, registry, checks, facts))
         server = await started(
-            stack, _server(config, registry, checks, lookup, status, owner, store)
+            stack,
+            _server(config, registry, checks, lookup, status, owner, store, DeadLetters(bus)),
         )
         stack.push_async_callback(lookup.end_tails)
         facts["api"] = server.address
@@ -188,11 +191,13 @@ def _server(
     status: Status,
     owner: Owner,
     store: Store | None,
+    letters: DeadLetters,
 ) -> HttpServer:
     app = health_app(config, registry, checks)
     add_api(app, lookup, status.now, config.exporters.prometheus.bearer)
     add_alerts_api(app, config, owner)
     add_label_api(app, store, config.exporters.prometheus.bearer)
+    add_dead_letter_api(app, letters, config.exporters.prometheus.bearer)
     return HttpServer(app, config.exporters.prometheus.listen, "exporters.prometheus.listen")
 
 

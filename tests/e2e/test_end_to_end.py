@@ -187,6 +187,7 @@ def test_after_a_stop_the_files_answer(tmp_path: Path) -> None:
     agent = Agent(tmp_path)
     agent.run("demo", "--count", "3", "--rate", "50", "--mix", "good=1")
     eventually(lambda: agent.run("turns", "list", "--json"))
+    assert agent.run("dead-letter", "list", "--json") == ""
     started = time.monotonic()
     assert agent.stop() == 0
     assert time.monotonic() - started < 10
@@ -195,6 +196,7 @@ def test_after_a_stop_the_files_answer(tmp_path: Path) -> None:
     assert len(listed) == 3
     stored = json.loads(agent.run("query", "--json", "select count(*) as n from turns"))
     assert stored["n"] == 3
+    assert agent.run("dead-letter", "list", "--json") == ""
     assert agent.run("tail", ok=False) == ""
     log = (tmp_path / "log").read_text()
     assert "k-1" not in log and "warranty" not in log
