@@ -166,8 +166,10 @@ def _text(item: Mapping[str, Any], extra: Mapping[str, Any]) -> str | None:
     if type(inner) is dict:
         inner = inner.get("text")
     elif type(inner) is list:
-        parts = [part.get("text") if type(part) is dict else None for part in inner]
-        inner = "\n".join(parts) if all(type(part) is str for part in parts) else dumped(inner)
+        texts = [
+            part["text"] for part in inner if type(part) is dict and type(part.get("text")) is str
+        ]
+        inner = "\n".join(texts) if len(texts) == len(inner) else dumped(inner)
     if type(inner) is str:
         return inner
     text = extra.get("text")

@@ -26,7 +26,7 @@ def taken(value: Any, step: Step, layout: str) -> None:
     flattened = step.kind == "model" and step.said_in and layout == "openinference"
     if flattened and not _offers(value, step):
         return  # the flattened keys hold all of the request that a turn has
-    value = decoded(value)
+    value = _untyped(decoded(value))
     if _absent(value):
         return
     if step.kind == "model":
@@ -70,7 +70,7 @@ def given(value: Any, step: Step, layout: str) -> None:
         named = _ID.match(value) if type(value) is str else None
         step.response_id = step.response_id or (named[1] if named else None)
         return
-    value = decoded(value)
+    value = _untyped(decoded(value))
     if _absent(value):
         return
     if step.kind == "model":
@@ -96,6 +96,11 @@ def given(value: Any, step: Step, layout: str) -> None:
 
 def _counted(step: Step) -> bool:
     return step.kind == "model" and step.input_tokens is not None
+
+
+def _untyped(value: Any) -> Any:
+    """A value without LangWatch's word for its type."""
+    return value["value"] if type(value) is dict and value.keys() == {"type", "value"} else value
 
 
 def _absent(value: Any) -> bool:

@@ -34,6 +34,11 @@ def _operation(value: Any) -> Kind | None:
     return "model" if value.endswith(("doGenerate", "doStream")) else "chain"
 
 
+def _span_type(value: Any) -> Kind | None:
+    """What a span of promptflow does: a traced function is no tool."""
+    return None if value == "Function" else _kind(value)
+
+
 def _provider(value: Any) -> str | None:
     named = plain(value)
     if named is None or named.lower() in spelt.FRAMEWORKS:
@@ -53,6 +58,7 @@ def _as_is(value: Any) -> Any:
 _TABLES: tuple[tuple[str, Callable[[Any], Any], tuple[str, ...]], ...] = (
     ("kind", _kind, spelt.KIND_KEYS),
     ("operation", _operation, ("ai.operationId",)),
+    ("span_type", _span_type, ("span_type",)),
     ("conversation", plain, spelt.CONVERSATION),
     ("user", plain, spelt.USER),
     ("metadata", _as_is, spelt.METADATA),
@@ -139,7 +145,7 @@ def fill(step: Step, found: Facts) -> None:
     if "invalid" in found:
         step.invalid |= found["invalid"][1]
     if not step.kind:
-        kind = found.get("kind") or found.get("operation")
+        kind = found.get("kind") or found.get("operation") or found.get("span_type")
         if kind is not None:
             step.kind = kind[1]
     if "metadata" in found and (step.conversation is None or step.user is None):

@@ -32,6 +32,7 @@ KINDS: dict[str, Kind] = {
     "workflow": "chain",
     "chain": "chain",
     "flow": "chain",
+    "rag": "retriever",
     "task": "chain",
     "span": "chain",
     "step": "chain",

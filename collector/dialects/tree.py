@@ -58,7 +58,8 @@ def units(steps: list[Step]) -> list[Unit]:
     """Steps of one trace, one per span, grouped by root.
 
     Steps whose parent never came belong to the one true root; where there are several roots, to the
-    latest that had begun; where there is none, all steps are one orphan unit.
+    latest that had begun; where there is none, all steps are one orphan unit. The next run of what
+    is above it is a root of its own: see `_ran_again`.
     """
     by_id = {step.span.span_id: step for step in steps}
     parents = {
@@ -66,6 +67,9 @@ def units(steps: list[Step]) -> list[Unit]:
         for step in steps
         if step.span.parent_id in by_id and step.span.parent_id != step.span.span_id
     }
+    again = {name for name, parent in parents.items() if _ran_again(by_id[name], parent)}
+    for name in again:
+        del parents[name]
     _join_streamed(steps, parents)
     tops: dict[str, Step] = {}
     depth: dict[str, int] = {}
@@ -84,7 +88,12 @@ def units(steps: list[Step]) -> list[Unit]:
         for below in reversed(path[:-1]):
             level += 1
             tops[below.span.span_id], depth[below.span.span_id] = top, level
-    roots = [s for s in steps if not s.span.parent_id and s.span.span_id not in parents]
+    roots = [
+        step
+        for step in steps
+        if (not step.span.parent_id or step.span.span_id in again)
+        and step.span.span_id not in parents
+    ]
     if len(roots) < 2:
         highest = roots[0] if roots else min(steps, key=lambda s: depth[s.span.span_id])
         return [_counted(Unit(steps, highest, not roots, depth, parents))]
@@ -98,6 +107,15 @@ def units(steps: list[Step]) -> list[Unit]:
     return [
         _counted(Unit(groups[root.span.span_id], root, False, depth, parents)) for root in roots
     ]
+
+
+def _ran_again(step: Step, parent: Step) -> bool:
+    """Whether a step is the next run of its parent, asked anew after the parent had ended: what
+    comes of an instrumentation that does not leave the context of a span that it ended."""
+    mine, above = step.span, parent.span
+    if mine.name != above.name or mine.scope != above.scope or not 0 < above.end <= mine.start:
+        return False
+    return step.kind != "model" and step.question() is not None and parent.question() is not None
 
 
 def _join_streamed(steps: list[Step], parents: dict[str, Step]) -> None:

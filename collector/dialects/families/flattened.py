@@ -96,7 +96,7 @@ def openinference(step: Step, groups: Groups) -> None:
             step.mark("openinference")
             break
     parameters = attributes.get("llm.invocation_parameters")
-    if type(parameters) is str and ("format" in parameters or step.model is None):
+    if type(parameters) is str and _tells(parameters, step):
         _parameters(decoded(parameters), step)
     variables = attributes.get("llm.prompt_template.variables")
     if variables is not None and type(held := decoded(variables)) is dict:
@@ -180,10 +180,21 @@ def _completions(flat: dict[str, Any] | None, role: str) -> list[Said]:
     return said
 
 
+def _tells(parameters: str, step: Step) -> bool:
+    """Whether the parameters of a call hold more than numbers."""
+    return (
+        step.model is None
+        or "format" in parameters
+        or (not step.definitions and ('"tools"' in parameters or '"functions"' in parameters))
+    )
+
+
 def _parameters(parameters: Any, step: Step) -> None:
-    """The model and the response format that a call asked for."""
+    """The model, the tools and the response format that a call asked for."""
     if type(parameters) is not dict:
         return
+    if not step.definitions:
+        step.definitions = definitions(parameters.get("tools") or parameters.get("functions"))
     step.model = step.model or plain(parameters.get("model") or parameters.get("model_name"))
     if step.response_format is not None:
         return

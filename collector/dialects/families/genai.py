@@ -32,6 +32,7 @@ _DEFINITIONS = (
     "mlflow.chat.tools",
     "model_request_parameters",
     "haystack.agent.tools",
+    "langwatch.params",
 )
 _ARGUMENTS = (
     "gen_ai.tool.call.arguments",
@@ -142,6 +143,8 @@ def _retrieval(attributes: Mapping[str, Any], step: Step) -> None:
             (
                 "db.vector.query.response.documents",
                 "spring.ai.vectorstore.query.response.documents",
+                "langwatch.contexts",
+                "langwatch.rag_contexts",
             ),
         )
     sought = first(attributes, ("gen_ai.retrieval.query.text", "db.vector.query.content"))

@@ -85,6 +85,7 @@ GENERIC = Family(
         "chat.input",
     ),
     (
+        "llm.generated_message",
         "output",
         "outputs",
         "answer",
@@ -162,10 +163,12 @@ _TOOL_NAMES = (
 
 def tool_name(step: Step) -> str:
     """The name of the tool that a span ran, from any key, else from the name of the span."""
+    name = step.span.name
+    if name.endswith(".tool"):  # OpenLLMetry's; its keys may hold the path of the tool
+        return name.removesuffix(".tool")
     named = first(step.span.attributes, _TOOL_NAMES)
     if type(named) is str:
         return named
-    name = step.span.name
     for prefix in ("execute_tool ", "running tool: ", "tool "):
         name = name.removeprefix(prefix)
-    return name.removesuffix(".tool")
+    return name
