@@ -1,61 +1,59 @@
-"""Scores the stretches of a text by a hashed model: sentences, pairs of sentences, and the whole.
+"""Scores the stretches of texts by a hashed model: sentences, pairs of sentences, and the whole.
 
 An attack is often one sentence among many that are harmless.
 """
 
 from __future__ import annotations
 
-from itertools import pairwise
-from typing import Any
+from typing import NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
 
+from scorers.joined import Joined
 from scorers.local.attack_signs import SIGNS
-from scorers.local.hashed import Hashed
-from scorers.local.terms import Terms, terms
-from scorers.text import Text
-
-Found = tuple[frozenset[str], ...]
+from scorers.local.hashed import Hashed, Odds, Signs
+from scorers.local.terms import joined_terms
 
 
-def whole(model: Hashed, text: Text) -> float:
-    """The log odds of all of the text."""
-    seen = text.of(terms)
-    if seen is None:
-        return model.bias
-    signs = frozenset().union(*text.of(SIGNS.found))
-    weight = model.sentences(seen).sum() / np.sqrt(seen.sizes.sum())
-    return model.bias + float(weight) + model.weight(signs)
+class Worst(NamedTuple):
+    """Of each text the stretch with the highest log odds."""
+
+    odds: Odds
+    """Minus infinity for a text without words."""
+    signs: Signs
 
 
-def worst(model: Hashed, text: Text) -> tuple[float, frozenset[str]] | None:
-    """The highest log odds among the sentences and pairs of neighbours, and the signs there.
-
-    None when the text has no words.
-    """
-    seen = text.of(terms)
-    if seen is None:
-        return None
-    signs = text.of(SIGNS.found)
-    odds, windows = stretches(model, seen, signs)
-    highest = int(odds.argmax())
-    return model.bias + float(odds[highest]), windows[highest]
+def whole(model: Hashed, texts: Joined) -> Odds:
+    """The log odds of all of each text; the bias for one without words."""
+    seen = texts.of(joined_terms)
+    owner, count = seen.owner, len(texts.texts)
+    signs = np.zeros(count, np.int64)
+    np.bitwise_or.at(signs, owner, texts.of(SIGNS.found))
+    weights = np.bincount(owner, model.sentences(seen), count)
+    sizes = np.maximum(np.bincount(owner, seen.sizes, count), 1)
+    odds: Odds = model.bias + weights / np.sqrt(sizes) + model.weight(signs, SIGNS.names)
+    return odds
 
 
-def stretches(
-    model: Hashed, seen: Terms, signs: Found
-) -> tuple[NDArray[np.floating[Any]], list[frozenset[str]]]:
-    """Of the sentences, then of the pairs of neighbours, the log odds without bias, and signs."""
-    weights, sizes = model.sentences(seen), seen.sizes
-    if len(weights) > 1:
-        weights = np.concatenate([weights, weights[:-1] + weights[1:]])
-        sizes = np.concatenate([sizes, sizes[:-1] + sizes[1:]])
-    odds = weights / np.sqrt(sizes)
-    windows = list(signs)
-    windows += [one | other if other else one for one, other in pairwise(signs)]
-    if any(signs):
-        odds += np.fromiter(
-            [model.weight(each) if each else 0.0 for each in windows], np.float32, len(windows)
-        )
-    return odds, windows
+def worst(model: Hashed, texts: Joined) -> Worst:
+    """The sentence or pair of neighbours with the highest log odds; of equal ones the first."""
+    seen = texts.of(joined_terms)
+    weights, sizes, signs, owner = (
+        model.sentences(seen),
+        seen.sizes,
+        texts.of(SIGNS.found),
+        seen.owner,
+    )
+    first = np.flatnonzero(owner[:-1] == owner[1:])
+    second = first + 1
+    weights = np.concatenate([weights, weights[first] + weights[second]])
+    sizes = np.concatenate([sizes, sizes[first] + sizes[second]])
+    signs = np.concatenate([signs, signs[first] | signs[second]])
+    owner = np.concatenate([owner, owner[first]])
+    odds = model.bias + weights / np.sqrt(sizes) + model.weight(signs, SIGNS.names)
+    highest = np.full(len(texts.texts), -np.inf)
+    np.maximum.at(highest, owner, odds)
+    there = np.flatnonzero(odds == highest[owner])[::-1]
+    shown = np.zeros(len(texts.texts), np.int64)
+    shown[owner[there]] = signs[there]
+    return Worst(highest, shown)

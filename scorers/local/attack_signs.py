@@ -55,7 +55,7 @@ SIGNS = Patterns(
         ),
         "role": Sign(
             r"\b(?:pretend (?:to be|you are|you're|that you)|(?:now )?you are (?:now|going to|a|an|the|no longer)\b|act(?:ing)? (?:as|like)|role ?play|in character|simulate|be a \w+|imagine you(?:'re| are)|speak as|play the role|from now on|takes? on the (?:role|persona)|assume the)\b",
-            "pretend you act acting role roleplay character simulate be imagine you're speak now persona assume",
+            "pretend you+are act acting role roleplay in+character simulate be+a imagine speak+as from+now persona assume",
         ),
         "role in another language": Sign(
             r"\b(?:du bist|(?:ich m[öo]chte|stell dir vor),? (?:dass |du)|agiere als|fungieren?|eres|act[úu]a como|tu es|agis comme|vous [êe]tes|voc[êe] [ée]|sei un)\b",

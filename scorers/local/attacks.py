@@ -9,60 +9,90 @@ images) or asks politely for one step at a time is not seen.
 
 from __future__ import annotations
 
+import math
+from collections.abc import Sequence
+from itertools import chain
+
 import msgspec
 
 from assay.records import Turn
-from scorers.language import reads
+from scorers.joined import Joined, joined
+from scorers.language import reads_each
 from scorers.local.attack_model import whole, worst
-from scorers.local.hashed import Hashed, hashed
+from scorers.local.attack_signs import SIGNS
+from scorers.local.hashed import Hashed, Odds, hashed
 from scorers.scorer import Verdict, scored, scorer, skipped
-from scorers.text import Text, prepared
+from scorers.text import Text, of_each, prepared
+
+Found = tuple[float, int]
+"""The log odds of an attack, minus infinity where there are no words, and the signs of it."""
 
 
-@scorer("direct_attack_attempt", engine="local", version="3")
-def direct_attack_attempt(turn: Turn) -> Verdict:
-    """The mean of the odds of the whole query and of its worst stretch."""
-    query = turn.query or ""
-    if not reads(query):
-        return skipped("language")
-    text = prepared(query)
-    model = hashed("direct_attack")
-    found = worst(model, text)
-    if found is None:
-        return skipped("query without words")
-    odds, signs = found
-    return _verdict(model, (whole(model, text) + odds) / 2, signs)
+@scorer("direct_attack_attempt", engine="local", version="3", batched=True)
+def direct_attack_attempt(turns: Sequence[Turn]) -> list[Verdict]:
+    texts = [prepared(turn.query or "") for turn in turns]
+    return [
+        _verdict(hashed("direct_attack"), found, "query without words")
+        if readable
+        else skipped("language")
+        for readable, found in zip(reads_each(texts), of_each(texts, direct), strict=True)
+    ]
 
 
-@scorer("indirect_attack_attempt", engine="local", version="3")
-def indirect_attack_attempt(turn: Turn) -> Verdict:
-    """The odds of the worst stretch of any document or tool result."""
-    texts = [d.content for d in turn.documents if d.content]
-    texts += [_text(call.result) for call in turn.tool_calls if call.result is not None]
+@scorer("indirect_attack_attempt", engine="local", version="3", batched=True)
+def indirect_attack_attempt(turns: Sequence[Turn]) -> list[Verdict]:
+    own = [list(map(prepared, _texts(turn))) for turn in turns]
+    every = list(chain.from_iterable(own))
+    readable = [text for text, reads in zip(every, reads_each(every), strict=True) if reads]
+    found = dict(zip(readable, of_each(readable, planted), strict=True))
+    return [_worst([found[text] for text in texts if text in found], texts) for texts in own]
+
+
+def direct_odds(model: Hashed, texts: Joined) -> Odds:
+    """The mean of the log odds of the whole text and of its worst stretch."""
+    odds: Odds = (whole(model, texts) + worst(model, texts).odds) / 2
+    return odds
+
+
+def direct(texts: Sequence[Text]) -> list[Found]:
+    """What each query holds. Use it as `of_each(texts, direct)`."""
+    model, every = hashed("direct_attack"), joined(texts)
+    odds, signs = direct_odds(model, every), worst(model, every).signs
+    return list(zip(odds.tolist(), signs.tolist(), strict=True))
+
+
+def planted(texts: Sequence[Text]) -> list[Found]:
+    """What each document holds. Use it as `of_each(texts, planted)`."""
+    odds, signs = worst(hashed("indirect_attack"), joined(texts))
+    return list(zip(odds.tolist(), signs.tolist(), strict=True))
+
+
+def _worst(found: list[Found], texts: list[Text]) -> Verdict:
     if not texts:
         return skipped("documents or tool_calls empty")
-    readable = [text for text in texts if reads(text)]
-    if not readable:
-        return skipped("language")
-    model = hashed("indirect_attack")
-    found = [each for text in readable if (each := prepared(text).of(_planted))]
     if not found:
-        return skipped("documents or tool_calls without words")
-    return _verdict(model, *max(found, key=lambda each: each[0]))
+        return skipped("language")
+    highest = max(found, key=lambda each: each[0])
+    return _verdict(hashed("indirect_attack"), highest, "documents or tool_calls without words")
 
 
-def _planted(text: Text) -> tuple[float, frozenset[str]] | None:
-    return worst(hashed("indirect_attack"), text)
-
-
-def _verdict(model: Hashed, odds: float, signs: frozenset[str]) -> Verdict:
+def _verdict(model: Hashed, found: Found, without_words: str) -> Verdict:
+    odds, signs = found
+    if math.isinf(odds):
+        return skipped(without_words)
     attempt = odds >= model.threshold
     probability = model.probability(odds)
     return scored(
         attempt,
         confidence=round(probability if attempt else 1 - probability, 4),
-        signs=sorted(signs) if attempt else [],
+        signs=sorted(SIGNS.named(signs)) if attempt else [],
     )
+
+
+def _texts(turn: Turn) -> list[str]:
+    """The documents and tool results."""
+    texts = [document.content for document in turn.documents if document.content]
+    return texts + [_text(call.result) for call in turn.tool_calls if call.result is not None]
 
 
 def _text(result: object) -> str:

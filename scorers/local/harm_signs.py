@@ -6,9 +6,11 @@ signs (a process is killed, a class has a fight scene). English only.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
+import numpy as np
+
+from scorers.local.hashed import Odds, Signs
 from scorers.local.patterns import Patterns, Sign
 
 
@@ -179,16 +181,22 @@ SIGNS = Patterns(
     }
 )
 _SURE = {
-    f"{harm}: {name}": probability
+    harm: {f"{harm}: {name}": probability for name, (probability, _) in known.signs.items()}
     for harm, known in _HARMS.items()
-    for name, (probability, _) in known.signs.items()
 }
 
 
-def sure(signs: Iterable[str], harm: str) -> float:
-    """The probability that at least one of the `harm`'s signs is right, were they independent."""
-    wrong = 1.0
-    for name in signs:
-        if name.startswith(harm):
-            wrong *= 1.0 - _SURE.get(name, 0.0)
+def sure(signs: Signs, harm: str) -> Odds:
+    """Of each text the probability that at least one of the `harm`'s signs is right, were they
+    independent; 0 for what is no harm here."""
+    wrong = np.ones(len(signs))
+    for name, probability in _SURE.get(harm, {}).items():
+        wrong[signs & SIGNS.bits([name]) != 0] *= 1.0 - probability
     return 1.0 - wrong
+
+
+def named(signs: int, harm: str) -> list[str]:
+    """The names of the `harm`'s signs, without the harm's own."""
+    start = f"{harm}: "
+    found = SIGNS.named(signs) if signs else []
+    return sorted(name.removeprefix(start) for name in found if name.startswith(start))

@@ -1,10 +1,10 @@
-"""Linear models over the terms of a text, whose weights stand beside the code as bytes."""
+"""Linear models over the terms of texts, whose weights stand beside the code as bytes."""
 
 from __future__ import annotations
 
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from math import sqrt
 
@@ -13,6 +13,10 @@ from numpy.typing import NDArray
 
 from scorers.local.terms import PARTS_WEIGHT, SIZE, Terms, word_places
 from scorers.local.weights import read, sigmoid
+
+Odds = NDArray[np.float64]
+Signs = NDArray[np.int64]
+"""Of each sentence or text the signs that it has, a bit each."""
 
 
 class Hashed:
@@ -37,25 +41,28 @@ class Hashed:
         if len(table) != SIZE:
             raise ValueError(f"a table of {len(table)} weights instead of {SIZE}")
         self._table = np.frombuffer(table + b"\0", np.int8)
+        self._single = memoryview(table).cast("b")
         self._unit = unit
         self.bias = bias
-        self.signs = dict(signs)
+        self._signs = dict(signs)
         self._scale = scale
         self._shift = shift
         self.threshold = threshold
         """The log odds from which the answer is yes."""
 
-    def sentences(self, terms: Terms) -> NDArray[np.float32]:
+    def sentences(self, terms: Terms) -> Odds:
         """What each sentence's words and word pairs weigh together."""
-        weights = terms.vocabulary.column(self._weigh, "f")[terms.words]
+        weights = terms.vocabulary.column(self._weigh, np.float64)[terms.words]
         weights += self._table[terms.pairs]
-        found: NDArray[np.float32] = np.add.reduceat(weights, terms.starts)
-        found *= self._unit
-        return found
+        return self._unit * np.add.reduceat(weights, terms.starts) if len(weights) else weights
 
-    def weight(self, signs: Mapping[str, object] | frozenset[str]) -> float:
-        """What the named signs weigh."""
-        return sum([self.signs.get(name, 0.0) for name in signs])
+    def weight(self, signs: Signs, names: Sequence[str]) -> Odds:
+        """What the signs weigh, the n-th bit being the n-th of the `names`."""
+        weights = np.zeros(len(signs))
+        some = np.flatnonzero(signs)
+        for place, name in enumerate(names):
+            weights[some] += (signs[some] >> place & 1) * self._signs.get(name, 0.0)
+        return weights
 
     def probability(self, odds: float) -> float:
         """The calibrated probability of log odds."""
@@ -65,9 +72,9 @@ class Hashed:
         if not word:
             return 0.0
         place, parts = word_places(word)
-        weight = float(self._table[place])
+        weight = float(self._single[place])
         if parts:
-            weight += PARTS_WEIGHT * float(self._table[list(parts)].sum()) / sqrt(len(parts))
+            weight += PARTS_WEIGHT * sum(map(self._single.__getitem__, parts)) / sqrt(len(parts))
         return weight
 
 

@@ -1,23 +1,24 @@
 """Named patterns, searched only in sentences that have words without which they cannot match.
 
-Which words a sentence has is looked up for all sentences and patterns of a text at once, so that a
-text without any of them costs a few steps. Patterns see a sentence in lower case with compatibility
-forms folded and single blanks.
+Which words a sentence has is looked up for all sentences and patterns of many texts at once, so
+that a text without any of them costs next to nothing. Patterns see a sentence in lower case with
+compatibility forms folded and single blanks.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from functools import lru_cache
 from typing import NamedTuple
 
 import numpy as np
 
+from scorers.joined import Joined
+from scorers.local.hashed import Signs
 from scorers.local.literals import literals
-from scorers.local.terms import Terms, terms
+from scorers.local.terms import SIZE, Terms, joined_terms, pair_place
 from scorers.pieces import lowered
-from scorers.text import Text
 
 LONGEST = 1_000
 """Characters of a sentence that are searched."""
@@ -28,17 +29,15 @@ class Sign(NamedTuple):
 
     regex: str
     triggers: str
-    """Words, one of which stands in every match."""
+    """Words, or pairs of words as in "you+are", one of which stands in every match."""
     also: str = ""
     """Further words, one of which stands in every match; empty: none is needed."""
 
 
-NONE: frozenset[str] = frozenset()
-
 _ABOVE = 31
 
-_Searched = tuple[str, tuple[str, ...], re.Pattern[str]]
-"""The name of a sign, strings of which a match has one, and the pattern."""
+_Searched = tuple[int, tuple[str, ...], re.Pattern[str]]
+"""The bit of a sign, strings of which a match has one, and the pattern."""
 
 
 class Patterns:
@@ -48,56 +47,64 @@ class Patterns:
         self.names = tuple(signs)
         # Bits of the signs that a word triggers; above them, of those that need it beside.
         self._bits: dict[str, int] = {}
+        self._pairs = np.zeros(SIZE + 1, np.int32)
         self._free = 0
-        searched: list[tuple[int, _Searched]] = []
-        for number, (name, sign) in enumerate(signs.items()):
+        searched: list[_Searched] = []
+        for number, sign in enumerate(signs.values()):
             bit = 1 << number
-            for word in sign.triggers.split():
-                self._bits[word] = self._bits.get(word, 0) | bit
+            for trigger in sign.triggers.split():
+                if "+" in trigger:
+                    self._pairs[pair_place(*trigger.split("+"))] |= bit
+                else:
+                    self._bits[trigger] = self._bits.get(trigger, 0) | bit
             for word in sign.also.split():
                 self._bits[word] = self._bits.get(word, 0) | bit << _ABOVE
             if not sign.also:
                 self._free |= bit
             known = frozenset(f"{sign.triggers} {sign.also}".split())
-            gate = literals(sign.regex, known=known)
-            searched.append((bit, (name, gate, re.compile(sign.regex))))
+            searched.append((bit, literals(sign.regex, known=known), re.compile(sign.regex)))
 
         @lru_cache(maxsize=1024)
         def behind(possible: int) -> list[_Searched]:
-            return [each for bit, each in searched if possible & bit]
+            return [each for each in searched if possible & each[0]]
 
         self._behind = behind
 
-    def found(self, text: Text) -> tuple[frozenset[str], ...]:
-        """The names of the signs in each sentence of `terms`. Use it as `text.of(found)`."""
-        seen = text.of(terms)
-        if seen is None:
-            return ()
-        return tuple(
-            [
-                self._search(possible, text.sentence(*span)) if possible else NONE
-                for possible, span in zip(self._possible(seen), seen.spans, strict=True)
-            ]
-        )
+    def found(self, texts: Joined) -> Signs:
+        """The signs in each part of `joined_terms`, the n-th bit being the n-th of the `names`.
 
-    def _possible(self, seen: Terms) -> list[int]:
-        """Of each sentence the bits of the signs that it may hold."""
-        bits = seen.vocabulary.column(self._bits_of, "q")[seen.words]
-        if not bits.any():
-            return [0] * len(seen.spans)
-        bits = np.bitwise_or.reduceat(bits, seen.starts)
-        found: list[int] = (bits & (bits >> _ABOVE | self._free)).tolist()
+        Use it as `texts.of(found)`.
+        """
+        seen = texts.of(joined_terms)
+        found = self._possible(seen)
+        for part in found.nonzero()[0].tolist():
+            found[part] = self._search(int(found[part]), texts.part(*seen.spans[part]))
         return found
+
+    def bits(self, names: Iterable[str]) -> int:
+        """The bits of the named signs."""
+        return sum({1 << self.names.index(name) for name in names})
+
+    def named(self, signs: int) -> list[str]:
+        """The names of signs."""
+        return [name for place, name in enumerate(self.names) if signs >> place & 1]
+
+    def _possible(self, seen: Terms) -> Signs:
+        """Of each sentence the signs that it may hold."""
+        bits = seen.vocabulary.column(self._bits_of, np.int64)[seen.words]
+        bits |= self._pairs[seen.pairs]
+        if len(bits):
+            bits = np.bitwise_or.reduceat(bits, seen.starts)
+        possible: Signs = bits & (bits >> _ABOVE | self._free)
+        return possible
 
     def _bits_of(self, word: str) -> int:
         return self._bits.get(word, 0)
 
-    def _search(self, possible: int, sentence: str) -> frozenset[str]:
+    def _search(self, possible: int, sentence: str) -> int:
         low = lowered(sentence[:LONGEST])
-        return frozenset(
-            [
-                name
-                for name, gate, regex in self._behind(possible)
-                if (not gate or any(map(low.__contains__, gate))) and regex.search(low)
-            ]
-        )
+        found = 0
+        for bit, gate, regex in self._behind(possible):
+            if (not gate or any(map(low.__contains__, gate))) and regex.search(low):
+                found |= bit
+        return found

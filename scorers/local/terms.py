@@ -14,10 +14,9 @@ from zlib import crc32
 import numpy as np
 from numpy.typing import NDArray
 
-from scorers.joined import Joined, joined
+from scorers.joined import Joined
 from scorers.kept import LONGEST
 from scorers.pieces import lowered
-from scorers.text import Text
 from scorers.vocabulary import Strings
 
 WORDS = 1 << 17
@@ -59,11 +58,15 @@ class Terms(NamedTuple):
     bounds: NDArray[np.intp]
     """Bounds of the texts among the parts."""
 
+    @property
+    def owner(self) -> NDArray[np.intp]:
+        """Of each part its text."""
+        return np.repeat(np.arange(len(self.bounds) - 1), np.diff(self.bounds))
 
-def terms(text: Text) -> Terms | None:
-    """The terms of one text; none when it has no words. Use it as `text.of(terms)`."""
-    found = joined((text,)).of(joined_terms)
-    return found if len(found.words) else None
+    @property
+    def nth(self) -> NDArray[np.intp]:
+        """Of each part which one of its text it is, from 0."""
+        return np.arange(len(self.starts)) - self.bounds[:-1][self.owner]
 
 
 def joined_terms(texts: Joined) -> Terms:
@@ -101,11 +104,14 @@ def _terms_of(piece: str) -> list[str]:
 
 def _once(values: NDArray[N], part: NDArray[np.intp], instead: int) -> NDArray[N]:
     """The values, with `instead` for those that stood before in the same part."""
-    keys = part << 32 | values
-    order = keys.argsort(kind="stable")
-    keys = keys[order]
+    # The value above its place: equal values follow one another in the order of their places.
+    keys = values.astype(np.int64) << 32 | np.arange(len(values))
+    keys.sort()
+    places = keys & 0xFFFFFFFF
+    parts = part[places]
+    again = (keys[1:] >> 32 == keys[:-1] >> 32) & (parts[1:] == parts[:-1])
     found = values.copy()
-    found[order[1:][keys[1:] == keys[:-1]]] = instead
+    found[places[1:][again]] = instead
     return found
 
 
@@ -117,6 +123,11 @@ def word_places(word: str) -> tuple[int, tuple[int, ...]]:
     framed = f"<{word}>"
     parts = (crc32(f"#{framed[i : i + PART]}".encode()) for i in range(len(framed) - PART + 1))
     return _hash(word) & _MASK, tuple((part & _MASK) + WORDS for part in parts)
+
+
+def pair_place(first: str, second: str) -> int:
+    """The place of a pair of words."""
+    return _first(first) ^ _second(second)
 
 
 def _hash(word: str) -> int:
