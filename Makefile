@@ -2,17 +2,24 @@
 VENV ?= .venv
 PYTHON ?= python3
 BIN := $(VENV)/bin
+INSTALLED := $(VENV)/.installed
 READY := $(VENV)/.ready
 
 .PHONY: setup fmt check test test-kafka demo up bench soak soak-kafka interop snippets real-judge simulate docs quality lock clean
 
+PIP := $(BIN)/pip install --quiet --disable-pip-version-check
+
 setup: $(READY)
 
-$(READY): requirements.lock pyproject.toml
+$(INSTALLED): requirements.lock pyproject.toml
 	$(PYTHON) -m venv $(VENV)
-	$(BIN)/pip install --quiet --disable-pip-version-check --requirement requirements.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
-	touch $(READY)
+	@echo "Installing Assay into $(VENV): a minute or two"
+	@$(PIP) --constraint requirements.lock --editable .
+	@touch $(INSTALLED)
+
+$(READY): $(INSTALLED)
+	$(PIP) --requirement requirements.lock
+	@touch $(READY)
 
 fmt: setup
 	$(BIN)/ruff format .
@@ -29,10 +36,10 @@ test: setup
 test-kafka: setup
 	$(BIN)/pytest -m broker
 
-up: setup
+up: $(INSTALLED)
 	$(BIN)/assay up
 
-demo: setup
+demo: $(INSTALLED)
 	$(BIN)/assay demo
 
 bench: setup
