@@ -43,6 +43,10 @@ class Desk:
 
         The child is gone when this returns, whichever way.
         """
+        try:
+            body = msgspec.json.encode(question)
+        except UnicodeEncodeError:
+            raise Permanent("the query is not valid Unicode") from None
         async with self._turn:
             # The question goes by standard input: others may read the arguments of a process.
             child = await asyncio.create_subprocess_exec(
@@ -53,7 +57,7 @@ class Desk:
             )
             try:
                 async with asyncio.timeout(self._seconds):
-                    out, _ = await child.communicate(msgspec.json.encode(question))
+                    out, _ = await child.communicate(body)
             except TimeoutError:
                 raise Permanent(
                     f"the query took longer than {self._seconds:g} s and was stopped"

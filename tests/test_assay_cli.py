@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import random
 import socket
@@ -27,7 +28,7 @@ from assay.catalogue import METRICS
 from assay.cli import demo, shop
 from assay.cli.doctor import read_capture
 from assay.cli.main import app, main
-from assay.cli.show import plain, show_tail, show_turn
+from assay.cli.show import plain, show_rows, show_scores, show_tail, show_turn
 from assay.cli.source import Running, answering, find_running, write_running
 from assay.config import Config
 from assay.errors import ConfigError, Permanent
@@ -142,6 +143,29 @@ def test_text_of_traces_cannot_steer_the_terminal(capsys: pytest.CaptureFixture[
     out = capsys.readouterr().out
     assert "txt[/red]" in out and "refusal" in out
     assert not any(mark in out for mark in "\x1b\x07\x9b\u202e\ud800")
+
+
+def test_rows_of_many_columns_are_blocks(capsys: pytest.CaptureFixture[str]) -> None:
+    """A row that no line can hold is shown a column a line, so that it can be read."""
+    show_rows([{f"column_{n}": n for n in range(30)}], as_json=False)
+    assert len(capsys.readouterr().out.splitlines()) == 31
+
+
+def test_a_failure_without_a_reason_shows_its_details(capsys: pytest.CaptureFixture[str]) -> None:
+    """Who reads that a metric failed reads something of why."""
+    show_scores([Score(metric="m", engine="e", value=1.5, passed=False, details={"recall": 0.2})])
+    assert "recall 0.2" in capsys.readouterr().out
+
+
+def test_a_terminal_that_lacks_a_character_shows_a_question_mark(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """An output of ASCII ends no listing."""
+    with io.TextIOWrapper(io.BytesIO(), encoding="ascii") as out:
+        monkeypatch.setattr(sys, "stdout", out)
+        main(lambda: print("caf\u00e9"))
+        out.flush()
+        assert out.buffer.getvalue() == b"caf?\n"
 
 
 def test_plain_cuts_to_one_line() -> None:

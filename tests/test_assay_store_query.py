@@ -28,6 +28,7 @@ async def test_rows_come_as_from_the_engine(tmp_path: Path) -> None:
     [
         ("DROP TABLE turns", "only a select"),
         ("SELECT nothing FROM turns", "nothing"),
+        ("SELECT '\udcc3'", "Unicode"),
         ("SELECT * FROM generate_series(1, 200000)", "add a limit"),
         (HUGE, "memory"),
     ],

@@ -3,6 +3,7 @@ when it runs, so that `assay --help` answers at once."""
 
 from __future__ import annotations
 
+import io
 import os
 import sys
 from collections.abc import Callable
@@ -341,7 +342,10 @@ def doctor_dialects(
 
 def main(call: Callable[[], Any] = app) -> None:
     """The console script: faults go to standard error, one a line, with exit status 2 for
-    settings and 1 for the rest."""
+    settings and 1 for the rest. What the terminal's encoding lacks is shown as `?`."""
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")
     try:
         call()
     except ConfigError as error:

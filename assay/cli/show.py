@@ -24,6 +24,8 @@ if TYPE_CHECKING:
     from assay.lookup import Conversation, ScoredTurn
 
 _CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+LEAST_COLUMN = 10
+"""Characters of a column with its margin, below which a table cannot be read."""
 _WAYS = {"scored": "", "error": "red", "skipped": "dim", "sampled_out": "dim", "filtered": "dim"}
 
 
@@ -127,7 +129,7 @@ def show_turn(scored: ScoredTurn, as_json: bool) -> None:
         _block(out, f"document {rank} {plain(name, 60)}", document.content)
     for call in turn.tool_calls:
         result = f"failed: {call.error}" if call.error else call.result
-        _block(out, f"tool {plain(call.name, 60)}", f"{call.arguments} -> {result}")
+        _block(out, f"tool {plain(call.name, 60)}", f"{_json(call.arguments)} -> {_json(result)}")
     _block(out, "response", turn.response)
     for scores in scored.scores:
         out.print()
@@ -149,7 +151,7 @@ def show_scores(entries: Sequence[Score]) -> None:
                 Text(entry.outcome, _WAYS.get(entry.outcome, "yellow")),
                 _value(entry),
                 _verdict(entry),
-                plain(entry.outcome_reason or entry.reason, 300),
+                _why(entry, 300),
             )
             for entry in entries
         ),
@@ -189,7 +191,7 @@ def show_conversation(conversation: Conversation, as_json: bool) -> None:
         _block(out, "query", scored.turn.query)
         _block(out, "response", scored.turn.response)
         for entry in _defects(scored):
-            out.print(Text(f"  failed {entry.metric}: {plain(entry.reason, 200)}", "red"))
+            out.print(Text(f"  failed {entry.metric}: {_why(entry)}", "red"))
 
 
 def show_tail(stream: Iterator[ScoredTurn], as_json: bool) -> None:
@@ -212,21 +214,29 @@ def show_tail(stream: Iterator[ScoredTurn], as_json: bool) -> None:
         values = [f"{e.metric} {_value(e)}" for e in entries if _telling(e)]
         out.print(Text("    " + ", ".join(values), "dim"))
         for entry in failed:
-            out.print(Text(f"    {entry.metric}: {plain(entry.reason, 200)}", "red"))
+            out.print(Text(f"    {entry.metric}: {_why(entry)}", "red"))
         attempts = [e for e in entries if e.kind == "attempt" and e.passed is False]
         for entry in attempts:
-            out.print(Text(f"    {entry.metric}: {plain(entry.reason, 200)}", "yellow"))
+            out.print(Text(f"    {entry.metric}: {_why(entry)}", "yellow"))
 
 
 def show_rows(rows: Sequence[dict[str, Any]], as_json: bool) -> None:
-    """Rows of a query."""
+    """Rows of a query: a table, or a block for each row where there are too many columns."""
     if as_json or not rows:
         print_lines(rows)
         return
-    table(
-        [plain(name) for name in rows[0]],
-        ([_cell(value) for value in row.values()] for row in rows),
-    )
+    out = console()
+    if len(rows[0]) * LEAST_COLUMN <= out.width:
+        table(
+            [plain(name) for name in rows[0]],
+            ([_cell(value) for value in row.values()] for row in rows),
+        )
+        return
+    widest = max(map(len, rows[0]))
+    for row in rows:
+        for name, value in row.items():
+            out.print(Text(f"{plain(name):>{widest}}  ", "dim") + Text(_cell(value)))
+        out.print()
 
 
 def show_status(status: dict[str, Any], as_json: bool) -> None:
@@ -257,6 +267,10 @@ def _cell(value: Any) -> str:
             return plain(value, 120)
 
 
+def _json(value: Any) -> str:
+    return value if isinstance(value, str) else msgspec.json.encode(value).decode()
+
+
 def _tokens(turn: Turn) -> str:
     usage = turn.usage
     counts = {"in": usage.input_tokens, "out": usage.output_tokens, "cached": usage.cached_tokens}
@@ -273,6 +287,14 @@ def _telling(entry: Score) -> bool:
     """Whether a line of the tail has room for it: not for a harm or fault that is absent."""
     absent = entry.passed is True and entry.direction in ("lower", "true_is_bad")
     return entry.outcome == "scored" and not absent and entry.kind != "attempt"
+
+
+def _why(entry: Score, limit: int = 200) -> str:
+    """The reason; of a failure without one, what its value was made of."""
+    known = entry.outcome_reason or entry.reason
+    if not known and entry.passed is False:
+        known = _cell(entry.details or {"value": entry.value})
+    return plain(known, limit)
 
 
 def _value(entry: Score) -> str:
