@@ -176,7 +176,7 @@ def test_success_and_repetition():
         call(),
     ]
     verdict = score("tool_call_success", calls)
-    assert verdict.value == 1 / 4
+    assert (verdict.value, verdict.reason) == (1 / 4, "failed: weather")
     assert verdict.details == {"calls": 4, "failed_tools": ["weather"]}
     assert score("tool_call_success", [call()]).outcome_reason == "result absent"
     assert score("tool_call_success", [call(result="error free")]).value == 1.0

@@ -142,7 +142,10 @@ def tool_call_success(turn: Turn) -> Verdict:
         return skipped("result absent")
     names = sorted({name for name, bad in known if bad})
     return scored(
-        sum(not bad for _, bad in known) / len(known), calls=len(known), failed_tools=names
+        sum(not bad for _, bad in known) / len(known),
+        reason=f"failed: {', '.join(names)}" if names else None,
+        calls=len(known),
+        failed_tools=names,
     )
 
 
