@@ -81,17 +81,22 @@ def _summary(scores: Sequence[Score]) -> Summary:
 
 def shortfalls(summaries: Iterable[Summary], least: Mapping[str, float]) -> list[str]:
     """A line for each pass rate that is under its bound: by metric, or under `*` for all that have
-    one. A bounded metric without any verdict falls short too."""
+    one. A bounded metric without any verdict falls short too, and so does `*` when no metric has
+    one: a gate must not open because nothing was tested."""
     found = []
     seen = set()
+    tested = False
     for summary in summaries:
         bound = least.get(summary.metric, least.get("*") if summary.kind == "defect" else None)
         seen.add(summary.metric)
         if bound is None or (summary.pass_rate is None and summary.metric not in least):
             continue
+        tested = True
         if summary.pass_rate is None or summary.pass_rate < bound:
             rate = "no verdict" if summary.pass_rate is None else f"{summary.pass_rate:.3f}"
             where = f"{summary.metric} ({summary.subject}, {summary.engine})"
             found.append(f"{where}: pass rate {rate} is under {bound:g}")
     found += [f"{name}: was not scored" for name in least if name not in seen and name != "*"]
+    if "*" in least and not tested:
+        found.append("no metric that can fail was scored")
     return found

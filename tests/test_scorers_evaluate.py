@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gzip
 import json
 import math
 import threading
@@ -119,7 +120,57 @@ def test_a_list_of_objects_is_a_data_set_too(tmp_path: Path) -> None:
         read(tmp_path / "none.jsonl")
 
 
-@given(st.binary(max_size=300), st.sampled_from([".jsonl", ".csv"]))
+@pytest.mark.parametrize(
+    ("name", "data"),
+    [
+        ("d.csv", b'query;response\r\nWhat, then?;"So; so"\r\n'),
+        ("d.csv", b"query\tresponse\tnote, if any\nWhat, then?\tSo; so\tx\n"),
+        ("d.tsv", b"query\tresponse\nWhat, then?\tSo; so\n"),
+        ("d.csv", b',query,response,\n7,"What, then?",So; so,\n'),
+        ("d.csv.gz", gzip.compress(b'query,response\n"What, then?",So; so\n')),
+        ("d.jsonl.gz", gzip.compress(b'{"query": "What, then?", "response": "So; so"}\n')),
+        ("d.json", b'{\n "query": "What, then?",\n "response": "So; so"\n}\n'),
+        ("d.jsonl", b'{"query": "What, then?", "response": "So; so", "n": NaN}\r\n'),
+    ],
+)
+def test_forms_that_other_programs_write_are_read(tmp_path: Path, name: str, data: bytes) -> None:
+    """Semicolons, tabs, a column without a name, gzip, one object over lines, NaN as absent."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    ((row,), bad) = read(path)
+    assert bad == [] and (row.values["query"], row.values["response"]) == ("What, then?", "So; so")
+    assert row.values.get("n") is None
+
+
+@pytest.mark.parametrize(
+    ("name", "data", "reason", "rows"),
+    [
+        ("d.csv", "query,response\nq,r\n".encode("utf-16"), "UTF-16", 0),
+        ("d.jsonl", json.dumps(GOOD).encode("utf-16"), "UTF-16", 0),
+        ("d.csv", "qu\xe9,response\nq,r\n".encode("latin-1"), "not UTF-8", 0),
+        ("d.csv", b"response,response\nq,r\n", "several columns are named 'response'", 0),
+        ("d.json", b'{\n "query": oops\n}', "2: broken JSON", 0),
+        ("d.jsonl.gz", gzip.compress((json.dumps(GOOD) + "\n").encode() * 999)[:-20], "packed", 1),
+    ],
+)
+def test_a_file_that_cannot_be_read_says_why(
+    tmp_path: Path, name: str, data: bytes, reason: str, rows: int
+) -> None:
+    """In one line, not one for each row; what stands before a broken place is read."""
+    path = tmp_path / name
+    path.write_bytes(data)
+    found, (bad,) = read(path)
+    assert reason in f"{bad.line}: {bad.reason}" and (len(found) > 0) == rows
+
+
+def test_rows_with_the_same_id_keep_names_of_their_own(tmp_path: Path) -> None:
+    """So that two runs over the file pair each of them with itself."""
+    path = tmp_path / "d.jsonl"
+    path.write_text("".join(json.dumps(GOOD | {"id": name}) + "\n" for name in "aba"))
+    assert [row.name for row in read(path)[0]] == ["a", "b", "a/2"]
+
+
+@given(st.binary(max_size=300), st.sampled_from([".jsonl", ".csv", ".tsv"]))
 def test_no_file_breaks_the_reader(data: bytes, ending: str) -> None:
     """Any bytes are rows or bad lines."""
     import tempfile
@@ -355,6 +406,12 @@ def test_the_summary_leaves_out_what_was_not_scored() -> None:
     assert shortfalls([summary], {"*": 0.75}) == []
     assert len(shortfalls([summary], {"*": 0.8})) == len(shortfalls([summary], {"m": 0.8})) == 1
     assert shortfalls([summary], {"other": 0.1}) == ["other: was not scored"]
+
+
+def test_a_bound_is_not_reached_when_nothing_was_scored() -> None:
+    """A bound on all metrics fails where no row was good, and where no metric has a verdict."""
+    unscored = summarise([_result("s", _score(None, None, outcome="skipped"))])
+    assert shortfalls([], {"*": 0.1}) == shortfalls(unscored, {"*": 0.1}) != []
 
 
 def test_reports_show_text_as_text(tmp_path: Path) -> None:
