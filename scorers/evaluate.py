@@ -10,8 +10,9 @@ from __future__ import annotations
 import asyncio
 import time
 from collections import deque
-from collections.abc import AsyncGenerator, Iterable
+from collections.abc import AsyncGenerator, Iterable, Mapping
 from contextlib import AsyncExitStack
+from typing import Any
 
 import msgspec
 
@@ -41,6 +42,8 @@ POOL_FROM = 400
 IN_FLIGHT = 32
 """Rows worked on side by side, for each core and at least."""
 GROUP = "evaluation"
+SHOWN = 20
+"""Columns that a message names."""
 
 
 class Result(msgspec.Struct, frozen=True, kw_only=True):
@@ -120,7 +123,7 @@ class Evaluation:
         try:
             outputs = await self._target.answer(row.values) if self._target is not None else {}
             turns = to_turns(self._mapper.apply(row.values, outputs), number)
-            self._check(turns[-1])
+            self._check(turns[-1], row.values)
         except (Missing, ValueError, AssayError) as error:
             self._report(BadLine(row.line, str(error)))
             return None
@@ -134,12 +137,13 @@ class Evaluation:
         scores = msgspec.structs.replace(each[-1], scores=(*each[-1].scores, *whole))
         return Result(name=row.name, line=row.line, turn=turns[-1], scores=scores)
 
-    def _check(self, turn: Turn) -> None:
+    def _check(self, turn: Turn, values: Mapping[str, Any]) -> None:
         """Raises ValueError for a turn that no evaluation is meant for."""
         if turn.response is not None and not turn.response.strip() and not turn.tool_calls:
             raise ValueError("the response is empty")
         if turn.response is None and not turn.tool_calls and self._needs_response:
-            raise ValueError("there is no response: a column of that name, or --map")
+            columns = ", ".join(list(values)[:SHOWN])
+            raise ValueError(f"there is no response: --map response=...; columns: {columns}")
 
     async def _scores(self, turn: Turn, entries: tuple[Entry, ...]) -> TurnScores:
         """The turn's scores in the order of the plan."""

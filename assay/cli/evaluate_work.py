@@ -14,12 +14,13 @@ import msgspec
 from rich.text import Text
 
 from assay.cli.options import config_path, with_metrics
+from assay.cli.score import Bad
 from assay.cli.show import console, moment, plain, print_lines, table
 from assay.cli.wiring import make_data_folder
 from assay.config import Config, load
 from assay.errors import ConfigError, Permanent
 from scorers.evaluate import Evaluation
-from scorers.evaluate_data import BadLine, DataRow, read_rows
+from scorers.evaluate_data import DataRow, read_rows
 from scorers.evaluate_mapping import Mapper
 from scorers.evaluate_report import check_report, write_report
 from scorers.evaluate_run import EvaluationRun, EvaluationRuns
@@ -51,7 +52,8 @@ class Options(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def evaluate(path: Path | None, options: Options, as_json: bool) -> int:
-    """Evaluate, print and write what was found; 1 when a bound of `fail_under` is not reached."""
+    """Evaluate, print and write what was found; 1 when a bound of `fail_under` is not reached, or
+    nothing was scored."""
     config = with_metrics(load(config_path(path)), options.metrics)
     bounds = bounds_of(options.fail_under)
     for out in options.out:
@@ -62,6 +64,8 @@ def evaluate(path: Path | None, options: Options, as_json: bool) -> int:
     for out in options.out:
         write_report(out, run, runs.results(run))
     short = shortfalls(run.summaries, bounds)
+    if not run.rows:
+        short.append("no row could be scored")
     for line in short:
         print(f"assay: {line}", file=sys.stderr)
     return int(bool(short))
@@ -101,24 +105,12 @@ async def make_run(config: Config, options: Options) -> EvaluationRun:
     return run
 
 
-class Bad:
-    """Reports bad rows as they come, and counts them."""
-
-    def __init__(self, file: Path) -> None:
-        self.count = 0
-        self._file = file
-
-    def report(self, row: BadLine) -> None:
-        self.count += 1
-        print(f"{self._file}:{row.line}: {plain(row.reason, 300)}", file=sys.stderr)
-
-
 def rows_of(path: Path) -> tuple[list[DataRow], Bad]:
     """The rows of a file, and what reports those that are bad."""
-    bad = Bad(path)
+    bad = Bad(str(path))
     rows = list(read_rows(path, bad.report))
-    if not rows and not bad.count:
-        raise Permanent(f"{path}: there are no rows")
+    if not rows:
+        raise Permanent(f"{path}: there are no rows" + (" that can be read" if bad.count else ""))
     return rows, bad
 
 

@@ -1,4 +1,4 @@
-"""`assay score`: rows in as JSON lines, TurnScores out as JSON lines in the same order."""
+"""`assay score`: rows of a data set in, TurnScores out as JSON lines in the same order."""
 
 from __future__ import annotations
 
@@ -6,14 +6,14 @@ import contextlib
 import sys
 from collections import deque
 from collections.abc import Iterable, Iterator
+from io import BufferedReader
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any, cast
 
-import msgspec
-
-from assay.cli.show import print_lines
+from assay.cli.show import plain, print_lines
 from assay.config import Config, load
 from assay.errors import ConfigError, Permanent
+from scorers.evaluate_data import BadLine, DataRow, rows_in
 from scorers.plan import Plan
 from scorers.registry import resolve
 from scorers.score_rows import BadRow, score_rows
@@ -25,7 +25,8 @@ def run(file: str, metrics: str | None, path: Path | None) -> int:
     plan = plan_of(load(path), metrics)
     with contextlib.ExitStack() as stack:
         bad = Bad(file if file != "-" else "stdin")
-        print_lines(score(stack.enter_context(_opened(file)), plan, bad))
+        opened = stack.enter_context(_opened(file))
+        print_lines(score(rows_in(opened, file, bad.report), plan, bad))
     if bad.count:
         print(f"assay: {bad.count} bad rows", file=sys.stderr)
     return int(bad.count > 0)
@@ -52,41 +53,32 @@ class Bad:
         self.count = 0
         self._file = file
 
-    def report(self, line: int, reason: str) -> None:
+    def report(self, row: BadLine) -> None:
         self.count += 1
-        print(f"{self._file}:{line}: {reason}", file=sys.stderr)
+        print(f"{self._file}:{row.line}: {plain(row.reason, 300)}", file=sys.stderr)
 
 
-def score(lines: Iterable[bytes], plan: Plan, bad: Bad) -> Iterator[Any]:
+def score(rows: Iterable[DataRow], plan: Plan, bad: Bad) -> Iterator[Any]:
     """The TurnScores of each good row, in order, as soon as it is scored."""
-    numbers: deque[int] = deque()
+    lines: deque[int] = deque()
 
-    def rows() -> Iterator[Any]:
-        for number, line in enumerate(lines, 1):
-            if line.isspace():
-                continue
-            try:
-                row = msgspec.json.decode(line)
-            except (msgspec.DecodeError, UnicodeDecodeError) as error:
-                bad.report(number, str(error))
-            except RecursionError:
-                bad.report(number, "JSON is nested too deeply")
-            else:
-                numbers.append(number)
-                yield row
+    def values() -> Iterator[Any]:
+        for row in rows:
+            lines.append(row.line)
+            yield row.values
 
-    for result in score_rows(rows(), plan):
-        number = numbers.popleft()
+    for result in score_rows(values(), plan):
+        line = lines.popleft()
         if isinstance(result, BadRow):
-            bad.report(number, result.reason)
+            bad.report(BadLine(line, result.reason))
         else:
             yield result
 
 
 @contextlib.contextmanager
-def _opened(file: str) -> Iterator[BinaryIO]:
+def _opened(file: str) -> Iterator[BufferedReader]:
     if file == "-":
-        yield sys.stdin.buffer
+        yield cast(BufferedReader, sys.stdin.buffer)
         return
     try:
         opened = Path(file).open("rb")  # noqa: SIM115 - only the opening may fail as it says
