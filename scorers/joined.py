@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 from functools import lru_cache
+from itertools import pairwise
 from typing import Any, TypeVar
 
 import numpy as np
@@ -20,6 +21,7 @@ REMEMBERED = 8
 CELLS = 1 << 23
 """Owners times numbers up to which each has a place of its own, where sorting takes longer."""
 
+K = TypeVar("K", np.intp, np.uint64)
 V = TypeVar("V")
 Pairs = tuple[Numbers, Numbers]
 """Owners, and a number of each."""
@@ -111,9 +113,13 @@ class Joined:
         strings = self.known.pieces.known
         return " ".join([strings[piece] for piece in self.pieces[start:end].tolist()])
 
-    def said(self, sentence: int) -> str:
-        """The sentence, with single blanks."""
-        return self.part(self.sentences[sentence], self.sentences[sentence + 1])
+    def said(self, sentences: Numbers) -> list[str]:
+        """The sentences, with single blanks."""
+        sizes = np.diff(self.sentences)[sentences]
+        ends = sizes.cumsum()
+        places = np.repeat(self.sentences[sentences] - ends + sizes, sizes) + np.arange(sizes.sum())
+        strings = list(map(self.known.pieces.known.__getitem__, self.pieces[places].tolist()))
+        return [" ".join(strings[start:end]) for start, end in pairwise([0, *ends.tolist()])]
 
 
 def mixture(numbers: Numbers, place: Numbers | int) -> NDArray[np.uint64]:
@@ -125,11 +131,18 @@ def mixture(numbers: Numbers, place: Numbers | int) -> NDArray[np.uint64]:
     return mixed
 
 
+def distinct(keys: NDArray[K]) -> NDArray[K]:
+    """The different keys, ascending."""
+    keys = np.sort(keys)
+    new = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    return keys[new]
+
+
 def different(owners: Numbers, mixed: NDArray[np.uint64], count: int) -> Numbers:
     """Of each of `count` owners how many different ones of its `mixture`s it has."""
-    keys = np.sort(owners.astype(np.uint64) << _OWNER | mixed >> _SPACE)
-    new = np.append(True, keys[1:] != keys[:-1])[: len(keys)]
-    return np.bincount((keys[new] >> _OWNER).astype(np.intp), minlength=count)
+    keys = distinct(owners.astype(np.uint64) << _OWNER | mixed >> _SPACE)
+    return np.bincount((keys >> _OWNER).astype(np.intp), minlength=count)
 
 
 def joined(texts: Sequence[Text], known: Vocabulary | None = None) -> Joined:

@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 import numpy as np
 
+from scorers.joined import distinct
 from scorers.pieces import STOPWORDS, normal
 from scorers.text import Text, of_each, prepared
 from scorers.vocabulary import current
@@ -120,10 +121,14 @@ def _votes(texts: Sequence[Text]) -> list[Votes]:
     common = known.words.column(_languages, np.intp)
     kept = np.flatnonzero(common[words])
     # A word votes once.
-    text, words = np.divmod(np.unique(text[kept] * len(common) + words[kept]), len(common))
+    text, words = np.divmod(distinct(text[kept] * len(common) + words[kept]), len(common))
+    languages = common[words]
     votes = np.zeros((len(texts), len(_CODES)), np.intp)
-    for number in range(len(_CODES)):
-        own = text[common[words] >> number & 1 == 1]
+    votes[:, 0] = np.bincount(text[languages == 1], minlength=len(texts))
+    others = np.flatnonzero(languages > 1)
+    text, languages = text[others], languages[others]
+    for number in range(1, len(_CODES)):
+        own = text[languages >> number & 1 == 1]
         votes[:, number] = np.bincount(own, minlength=len(texts))
     return [
         Votes(None if text.raw.isascii() else _script(text), tuple(counts))

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.records import Turn
-from scorers.joined import joined
+from scorers.joined import distinct, joined
 from scorers.language import reads_each
 from scorers.pieces import STOPWORDS
 from scorers.scorer import Verdict, scored, scorer, skipped
@@ -69,7 +69,7 @@ def _faults(texts: Sequence[Text]) -> list[dict[str, float] | None]:
     follows = text[1:] == text[:-1]
     doubled = (words[1:] == words[:-1]) & known.column(_odd_doubled, np.bool_)[words[1:]] & follows
     wrong = known.column(_leads, np.uint8)[words[:-1]] & known.column(_clashes, np.uint8)[words[1:]]
-    owners, different = np.divmod(np.unique(text * len(known) + words), len(known))
+    owners, different = np.divmod(distinct(text * len(known) + words), len(known))
     lower = said.known.pieces.column(_begins_lower, np.bool_)[said.pieces[said.sentences[:-1]]]
     counts = (
         np.bincount(text, minlength=len(texts)),

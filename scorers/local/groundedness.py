@@ -10,7 +10,7 @@ side of 3 on which the value lies is right. English only.
 from __future__ import annotations
 
 import zlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import cache
 from itertools import chain, compress, islice, pairwise, starmap
 from operator import and_
@@ -20,7 +20,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from assay.records import Turn
-from scorers.joined import Joined, joined
+from scorers.joined import Joined, distinct, joined
 from scorers.language import reads_each
 from scorers.local.refusal import refusing
 from scorers.local.support import Claims, Floats, Places, Support, Weights, support
@@ -80,14 +80,18 @@ def _judged(turns: Sequence[Turn]) -> list[Verdict]:
         else None
         for own in starmap(slice, pairwise(claimed.bounds.tolist()))
     ]
-    named = [
-        number
-        for each in judged
-        if each and each.probability < 0.5
-        for number in each.unsupported[:MAX_NAMED]
-    ]
-    passages = dict(zip(named, nearest(places, np.array(named, np.intp)), strict=True))
-    return [_verdict(each, claimed, passages) for each in judged]
+    named = np.array(
+        [
+            number
+            for each in judged
+            if each and each.probability < 0.5
+            for number in each.unsupported[:MAX_NAMED]
+        ],
+        np.intp,
+    )
+    sentences = iter(claimed.responses.said(claimed.sentences[named]))
+    passages = iter(nearest(places, named))
+    return [_verdict(each, sentences, passages) for each in judged]
 
 
 class _Judged(NamedTuple):
@@ -101,7 +105,8 @@ class _Judged(NamedTuple):
     """The numbers of those sentences that no document carries."""
 
 
-def _verdict(found: _Judged | None, claimed: Claims, passages: Mapping[int, str]) -> Verdict:
+def _verdict(found: _Judged | None, sentences: Iterator[str], passages: Iterator[str]) -> Verdict:
+    """Takes of the sentences and passages, those of all responses, the response's own."""
     if found is None:
         return skipped("response without a claim")
     probability, repeated, unsupported = found
@@ -110,13 +115,13 @@ def _verdict(found: _Judged | None, claimed: Claims, passages: Mapping[int, str]
     value, confidence = 1 + 4 * probability, round(max(probability, 1 - probability), 4)
     if probability >= 0.5 or not unsupported:
         return scored(value, confidence=confidence)
-    responses, named = claimed.responses, unsupported[:MAX_NAMED]
+    count = min(len(unsupported), MAX_NAMED)
     return scored(
         value,
         confidence=confidence,
         reason=f"{len(unsupported)} of {len(repeated)} sentences are not supported by the context",
-        unsupported=[responses.said(claimed.sentences[n])[:MAX_SENTENCE] for n in named],
-        passages=[passages[n] for n in named],
+        unsupported=[sentence[:MAX_SENTENCE] for sentence in islice(sentences, count)],
+        passages=[passage[:MAX_SENTENCE] for passage in islice(passages, count)],
     )
 
 
@@ -142,8 +147,9 @@ def claims(responses: Joined) -> Numbers:
     found = (sizes >= 2) & ~pieces.column(_asks, np.bool_)[last]
     words, owners = responses.words
     may_decline = responses.known.words.column(_DECLINING.__contains__, np.bool_)[words]
-    for sentence in np.unique(responses.sentence[owners[may_decline]]).tolist():
-        found[sentence] &= not refusing(responses.said(sentence))
+    asked = distinct(responses.sentence[owners[may_decline]])
+    asked = asked[found[asked]]
+    found[asked] = [not refusing(sentence) for sentence in responses.said(asked)]
     return np.flatnonzero(found)
 
 
@@ -235,12 +241,12 @@ def nearest(places: Places, asked: Numbers) -> list[str]:
     position[asked] = np.arange(len(asked))
     own = np.flatnonzero(position[claims.sentence] >= 0)
     number, sentence = np.divmod(
-        np.unique(claims.stems[own] * len(asked) + position[claims.sentence[own]]), len(asked)
+        distinct(claims.stems[own] * len(asked) + position[claims.sentence[own]]), len(asked)
     )
     sizes = np.bincount(number, minlength=total)
     seen = np.flatnonzero(sizes[places.numbers] > 0)
     passage, shared = np.divmod(
-        np.unique(documents.sentence[places.pieces[seen]] * total + places.numbers[seen]), total
+        distinct(documents.sentence[places.pieces[seen]] * total + places.numbers[seen]), total
     )
     of_sentence, pair = Rows(sizes.cumsum() - sizes, sizes, sentence).of(shared)
     # A cell for each sentence and each passage of its turn, and one that shares nothing.
@@ -256,10 +262,9 @@ def nearest(places: Places, asked: Numbers) -> list[str]:
     best = np.maximum.reduceat(found * (held + 2) - nth, cells)
     most = -(-best // (held + 2))
     first = most * (held + 2) - best + begins[turn]
-    return [
-        documents.said(one)[:MAX_SENTENCE] if shares else ""
-        for one, shares in zip(first.tolist(), most.tolist(), strict=True)
-    ]
+    shares = most > 0
+    said = iter(documents.said(first[shares]))
+    return [next(said) if any_shared else "" for any_shared in shares.tolist()]
 
 
 @cache

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import numpy as np
 
 from assay.records import Turn
-from scorers.joined import Joined, Pairs, joined, member
+from scorers.joined import Joined, Pairs, distinct, joined, member
 from scorers.text import prepared
 from scorers.vocabulary import Numbers
 
@@ -66,7 +66,7 @@ def _different(texts: Joined, pairs: Pairs) -> Numbers:
     """Of each text how many different stems it has."""
     owners, stems = pairs
     known = len(texts.known.words)
-    return np.bincount(np.unique(owners * known + stems) // known, minlength=len(texts.texts))
+    return np.bincount(distinct(owners * known + stems) // known, minlength=len(texts.texts))
 
 
 def _shared(texts: Joined, turns: Numbers, others: Joined) -> Numbers:

@@ -123,16 +123,10 @@ class Claims:
         self.counts = np.bincount(self.sentence, minlength=len(sentences))
         """Stems of each sentence."""
         own = stems[kept]
-        self._column = np.zeros(len(known.known), np.intp)
-        self._column[own] = 1
-        different = np.flatnonzero(self._column)
-        self._column[different] = np.arange(1, len(different) + 1)
+        different, self._column = _counted(own, len(known.known))
         self._width = len(different) + 1
         cells = self.turn[self.sentence] * self._width + self._column[own]
-        self._numbers = np.zeros(len(responses.texts) * self._width, np.intp)
-        self._numbers[cells] = 1
-        distinct = np.flatnonzero(self._numbers)
-        self._numbers[distinct] = np.arange(1, len(distinct) + 1)
+        distinct, self._numbers = _counted(cells, len(responses.texts) * self._width)
         self.stems = self._numbers[cells] - 1
         """The stems in their order: each response's different ones are numbered through."""
         self.owners = distinct // self._width
@@ -152,6 +146,17 @@ class Claims:
     def summed(self, values: Floats) -> Floats:
         """The sum over each sentence of a value for each stem."""
         return np.bincount(self.sentence, values, len(self.counts)).astype(float)
+
+
+def _counted(numbers: Numbers, size: int) -> tuple[Numbers, Numbers]:
+    """The different `numbers`, ascending, and of each number below `size` its place among them,
+    from 1; 0 where it is none of them."""
+    marked = np.zeros(size, np.bool_)
+    marked[numbers] = True
+    different = np.flatnonzero(marked)
+    places = np.zeros(size, np.intp)
+    places[different] = np.arange(1, len(different) + 1)
+    return different, places
 
 
 def _measured(sentences: Numbers, sizes: Numbers, bounds: Numbers) -> Numbers:
