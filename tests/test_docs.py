@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import ast
 import re
+import textwrap
 import tomllib
 from pathlib import Path
 
@@ -92,12 +93,14 @@ def test_the_example_settings_are_right(tmp_path: Path) -> None:
     from assay.cli.wiring import check_plan
     from assay.config import load
 
-    examples = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
-    assert len(examples) == 2
+    blocks = re.findall(r"```yaml\n(.*?)```", README, re.DOTALL)
+    examples = [block for block in blocks if "scrape_configs" not in block]
+    assert len(examples) == 3
+    env = {"ASSAY_API_KEY": "k-1", "LLM_KEY": "k-2", "SLACK_WEBHOOK": "http://127.0.0.1/hook"}
     for example in examples:
         path = tmp_path / "assay.yaml"
-        path.write_text(example)
-        load(path, {"ASSAY_API_KEY": "k-1", "LLM_KEY": "k-2"}, checks=[check_plan])
+        path.write_text(textwrap.dedent(example))
+        load(path, env, checks=[check_plan])
 
 
 def test_the_lock_has_every_dependency() -> None:

@@ -3,19 +3,20 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from importlib.resources import files
 from typing import Any
 
 import msgspec
 from rich.text import Text
 
-from assay.catalogue import METRICS, SETS, Metric, canonical
+from assay.catalogue import METRICS, SETS, Metric, canonical, contract
 from assay.cli.show import console, print_lines, table
 from assay.errors import Permanent
 
 
 def list_metrics(as_json: bool) -> None:
-    """Every metric of the catalogue; one without an engine needs a judge."""
+    """Every metric of the catalogue, with the engines that answer it."""
     offered = engines()
     if as_json:
         print_lines(_row(metric, offered[metric.name]) for metric in METRICS.values())
@@ -27,7 +28,7 @@ def list_metrics(as_json: bool) -> None:
                 metric.name,
                 metric.kind,
                 metric.subject,
-                ", ".join(offered[metric.name]) or Text("judge", "dim"),
+                ", ".join(offered[metric.name]),
                 scale(metric),
                 passes(metric),
                 ", ".join(name for name, members in SETS.items() if metric.name in members),
@@ -52,11 +53,12 @@ def show_metric(name: str, as_json: bool) -> None:
     facts = {
         "kind": metric.kind,
         "subject": metric.subject,
-        "engines": ", ".join(offered) or "judge",
+        "engines": ", ".join(offered),
         "needs": ", ".join(need.replace("|", " or ") for need in metric.needs),
         "uses": ", ".join(metric.uses),
         "scale": scale(metric),
         "passes": passes(metric),
+        "but by": exceptions(metric, offered),
         "levels": "; ".join(f"{value} {level}" for value, level in metric.levels.items()),
         "unit": metric.unit,
         "also scores": ", ".join(metric.parts),
@@ -99,7 +101,9 @@ def passes(metric: Metric) -> str:
 
 
 def engines() -> dict[str, list[str]]:
-    """The engines that answer each metric, in order of preference; none where only a judge does."""
+    """The engines that answer each metric, in order of preference; the judge comes last."""
+    from scorers.judge import ENGINE
+    from scorers.judging.library import load_library
     from scorers.registry import registered
 
     found: dict[str, list[str]] = {name: [] for name in METRICS}
@@ -107,7 +111,22 @@ def engines() -> dict[str, list[str]]:
         offered = found.setdefault(name, [])
         if engine not in offered:
             offered.append(engine)
+    judged = {prompt.metric for prompt in load_library()} | {"content_safety"}
+    for name, offered in found.items():
+        if name in judged or not offered:
+            offered.append(ENGINE)
     return found
+
+
+def exceptions(metric: Metric, offered: Sequence[str]) -> str:
+    """The engines that answer on another scale than the metric's own, with scale and verdict."""
+    others: dict[str, list[str]] = {}
+    for engine in offered:
+        own = contract(metric.name, engine) or metric
+        said = f"{scale(own)}, {passes(own)}"
+        if said != f"{scale(metric)}, {passes(metric)}":
+            others.setdefault(said, []).append(engine)
+    return "; ".join(f"{', '.join(engines)}: {said}" for said, engines in others.items())
 
 
 def _row(metric: Metric, offered: list[str]) -> dict[str, Any]:

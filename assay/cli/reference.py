@@ -13,8 +13,8 @@ from typing import Any, get_args
 
 from pydantic import BaseModel
 
-from assay.catalogue import METRICS
-from assay.cli.metrics import engines, passes, scale
+from assay.catalogue import METRICS, Metric
+from assay.cli.metrics import engines, exceptions, passes, scale
 from assay.config import Config
 from assay.config_values import seconds, size
 
@@ -49,12 +49,17 @@ def metrics_table() -> str:
     """A row per metric: name, what it asks, kind, subject, engines, scale, verdict."""
     offered = engines()
     rows = [
-        f"| `{m.name}` | {m.summary} | {m.kind} | {m.subject} | "
-        f"{', '.join(offered[m.name]) or 'judge'} | {scale(m)} | {passes(m)} |"
+        f"| `{m.name}` | {m.summary} | {m.kind} | {m.subject} | {', '.join(offered[m.name])} | "
+        f"{scale(m)} | {_passes(m, offered[m.name])} |"
         for m in METRICS.values()
     ]
     head = "| metric | question | kind | subject | engines | scale | passes |"
     return "\n".join([head, "|---|---|---|---|---|---|---|", *rows])
+
+
+def _passes(metric: Metric, offered: Sequence[str]) -> str:
+    others = exceptions(metric, offered)
+    return f"{passes(metric)} ({others})" if others else passes(metric)
 
 
 TABLES = {"settings": settings_table, "metrics": metrics_table}
