@@ -3,6 +3,7 @@
 import asyncio
 import math
 import random
+import selectors
 
 import msgspec
 import pytest
@@ -32,76 +33,142 @@ from scorers.scorer import Verdict, scored
 LIBRARY = load_library()
 
 
+class SimulatedTime(selectors.DefaultSelector):
+    """Waits by moving the clock on: seconds of a simulation take no time, and come out alike."""
+
+    def __init__(self):
+        super().__init__()
+        self.now = 0.0
+
+    def select(self, timeout=None):
+        self.now += timeout or 0.0
+        return super().select(0)
+
+
 class Endpoint:
     """A simulated endpoint: so many calls at a time, some refused at random."""
 
-    def __init__(self, capacity, *, refuse=0.0, latency=0.02):
+    def __init__(self, seed, capacity, *, refuse=0.0, latency=0.2):
         self.capacity, self.refuse, self.latency = capacity, refuse, latency
-        self.busy = self.served = self.refused = 0
+        self.running = self.served = self.refused = 0
+        self.random = random.Random(seed)
 
-    async def drive(self, pace, *, width, seconds):
-        loop = asyncio.get_running_loop()
-        end = loop.time() + seconds
+    def drive(self, *, most, seconds=60.0, change=None):
+        """A pace after as many callers as it allows kept it busy; `change` comes at half time."""
 
-        async def work():
-            while loop.time() < end:
-                ticket = await pace.enter()
-                if self.busy >= self.capacity or random.random() < self.refuse:
-                    self.refused += 1
-                    pace.refused(ticket)
-                    await asyncio.sleep(random.uniform(0, self.latency))
-                    continue
-                self.busy += 1
-                await asyncio.sleep(self.latency)
-                self.busy -= 1
-                self.served += 1
-                pace.answered(ticket, self.latency)
+        async def run():
+            loop = asyncio.get_running_loop()
+            pace = Pace(most, clock=loop.time)
+            if change is not None:
+                loop.call_later(seconds / 2, change)
+            await asyncio.gather(*(self._call(pace, loop, seconds) for _ in range(most)))
+            return pace
 
-        await asyncio.gather(*(work() for _ in range(width)))
+        def simulated():
+            time = SimulatedTime()
+            loop = asyncio.SelectorEventLoop(time)
+            loop.time = lambda: time.now
+            return loop
+
+        with asyncio.Runner(loop_factory=simulated) as runner:
+            return runner.run(run())
+
+    def turns(self, **facts):
+        """A change of the endpoint after which it counts anew."""
+
+        def change():
+            self.__dict__.update(facts, served=0, refused=0)
+
+        return change
+
+    async def _call(self, pace, loop, until):
+        while loop.time() < until:
+            ticket = await pace.enter()
+            if self.running >= self.capacity or self.random.random() < self.refuse:
+                self.refused += 1
+                await asyncio.sleep(0.025 * self.latency)
+                pace.lost(ticket)
+                await asyncio.sleep(self.random.uniform(0, self.latency))
+                continue
+            self.running += 1
+            seconds = self.latency * self.random.uniform(0.9, 1.1)
+            await asyncio.sleep(seconds)
+            self.running -= 1
+            self.served += 1
+            pace.answered(ticket, seconds)
 
 
-async def test_pace_finds_the_limit_and_stays_under_it():
+SEEDS = pytest.mark.parametrize("seed", range(2))
+
+
+@SEEDS
+def test_pace_finds_the_limit_and_stays_under_it(seed):
     """Concurrency doubles, falls back and settles at what the endpoint takes."""
-    endpoint, pace = Endpoint(24), Pace(64)
-    await endpoint.drive(pace, width=80, seconds=2.0)
-    assert 20 <= pace.limit <= 25
-    assert endpoint.refused < 0.1 * endpoint.served
+    endpoint = Endpoint(seed, 24)
+    pace = endpoint.drive(most=64)
+    assert 22 <= pace.limit <= 26
+    assert endpoint.refused < 0.04 * endpoint.served
+    assert endpoint.served > 0.92 * 60 * 24 / 0.2
 
 
-async def test_pace_uses_all_that_is_allowed():
+def test_slow_answers_change_nothing():
+    """An endpoint that thinks for ten seconds is found out as well, in as many answers."""
+    endpoint = Endpoint(1, 12, latency=10.0)
+    pace = endpoint.drive(most=32, seconds=1500.0)
+    assert 9 <= pace.limit <= 15
+    assert endpoint.refused < 0.15 * endpoint.served
+    assert endpoint.served > 0.85 * 1500 * 12 / 10
+
+
+def test_pace_uses_all_that_is_allowed():
     """Without refusals the limit grows to the most that the settings allow."""
-    endpoint, pace = Endpoint(1000), Pace(32)
-    await endpoint.drive(pace, width=40, seconds=1.0)
-    assert pace.limit == 32
+    endpoint = Endpoint(1, 1000)
+    assert endpoint.drive(most=32, seconds=10.0).limit == 32
     assert endpoint.refused == 0
 
 
-async def test_random_refusals_are_borne():
-    """A fifth of calls refused at random is no limit: all that is allowed stays in flight."""
-    random.seed(1)
-    endpoint, pace = Endpoint(1000, refuse=0.2), Pace(64)
-    await endpoint.drive(pace, width=80, seconds=3.0)
-    assert pace.limit >= 32
-    assert 0.1 <= pace.background.value <= 0.35
+@SEEDS
+def test_random_refusals_are_borne(seed):
+    """A fifth of calls refused at random is no limit: nearly all that is allowed is used."""
+    endpoint = Endpoint(seed, 1000, refuse=0.2)
+    pace = endpoint.drive(most=32, seconds=40.0)
+    assert 0.12 <= pace.background.value <= 0.3
+    assert endpoint.served > 0.85 * 0.8 * 40 * 32 / 0.2
+    assert endpoint.refused < 0.28 * endpoint.served
 
 
-async def test_a_limit_is_found_among_random_refusals():
+@SEEDS
+def test_even_half_of_the_calls_may_be_refused(seed):
+    """Where few are in flight, refusals in a row are no sign that the endpoint is away."""
+    endpoint = Endpoint(seed, 1000, refuse=0.5)
+    endpoint.drive(most=32)
+    assert endpoint.served > 0.6 * 0.5 * 60 * 32 / 0.2
+
+
+@SEEDS
+def test_a_limit_is_found_among_random_refusals(seed):
     """Refusals that grow with the calls in flight end the growth, others do not."""
-    random.seed(1)
-    endpoint, pace = Endpoint(24, refuse=0.2), Pace(128)
-    await endpoint.drive(pace, width=120, seconds=4.0)
-    assert 12 <= pace.limit <= 48
-    assert endpoint.refused < endpoint.served
+    endpoint = Endpoint(seed, 24, refuse=0.2)
+    endpoint.drive(most=64)
+    assert endpoint.refused < 0.6 * endpoint.served
+    assert endpoint.served > 0.7 * 60 * 24 / 0.2
 
 
-async def test_a_limit_that_falls_is_followed_down():
+@SEEDS
+def test_a_limit_that_falls_is_followed_down(seed):
     """An endpoint that takes fewer calls than before is asked less, and not for its background."""
-    endpoint, pace = Endpoint(64), Pace(128)
-    await endpoint.drive(pace, width=100, seconds=1.0)
-    endpoint.capacity, endpoint.served, endpoint.refused = 12, 0, 0
-    await endpoint.drive(pace, width=100, seconds=2.0)
-    assert 6 <= pace.limit <= 20
-    assert endpoint.refused < endpoint.served
+    endpoint = Endpoint(seed, 48)
+    pace = endpoint.drive(most=64, change=endpoint.turns(capacity=12))
+    assert 10 <= pace.limit <= 16
+    assert endpoint.refused < 0.25 * endpoint.served
+    assert endpoint.served > 0.6 * 30 * 12 / 0.2
+
+
+def test_a_limit_that_rises_is_followed_up():
+    """What was found is put to the test again: more calls are sent when more are taken."""
+    endpoint = Endpoint(1, 8)
+    pace = endpoint.drive(most=48, seconds=100.0, change=endpoint.turns(capacity=24))
+    assert 21 <= pace.limit <= 27
 
 
 async def test_dead_endpoint_gets_one_probe_at_a_time():
@@ -110,7 +177,7 @@ async def test_dead_endpoint_gets_one_probe_at_a_time():
     pace = Pace(16, clock=lambda: now[0])
     for _ in range(40):
         if pace.free:
-            pace.failed(await pace.enter())
+            pace.lost(await pace.enter())
     assert pace.away
     assert not pace.free
     gaps = []
@@ -121,7 +188,7 @@ async def test_dead_endpoint_gets_one_probe_at_a_time():
         gaps.append(now[0] - began)
         ticket = await pace.enter()
         assert not pace.free
-        pace.failed(ticket)
+        pace.lost(ticket)
     assert gaps == sorted(gaps)
     assert gaps[-1] > 4 * gaps[0]
     while not pace.free:

@@ -184,9 +184,9 @@ class Endpoint:
         self, fault: Retryable | Permanent | Refusal, ticket: Ticket, seconds: float
     ) -> None:
         if isinstance(fault, Busy):
-            self.pace.refused(ticket, fault.retry_after or 0.0)
+            self.pace.lost(ticket, fault.retry_after or 0.0)
         elif isinstance(fault, Unreachable):
-            self.pace.failed(ticket)
+            self.pace.lost(ticket)
         else:
             if isinstance(fault, Declined) and fault.reason == "auth":
                 self.locked_until = time.monotonic() + LOCK
