@@ -171,12 +171,14 @@ def names(piece: str) -> list[str]:
 
 def named_first(piece: str) -> bool:
     """Whether the first of `names` begins the piece."""
+    if not "A" <= piece[:1] <= "Z":
+        return False
     said = _named(piece)
     return bool(said) and lowered(piece).startswith(said[0])
 
 
 def _named(piece: str) -> list[str]:
-    if piece.islower():
+    if piece.islower() or piece.isdigit():
         return []
-    found = (match[0].lower() for match in _NAME.finditer(piece))
+    found = [match.lower() for match in _NAME.findall(piece)]
     return [low for low in found if low not in STOPWORDS]

@@ -92,16 +92,17 @@ class Strings(dict[str, int]):
                 column.extend(map(function, new), len(new))
         return column.values
 
-    def numbers(self, function: Callable[[str], str]) -> Numbers:
-        """The number here of the string that `function` makes of each."""
+    def numbers(self, function: Callable[[str], str], strings: Strings) -> Numbers:
+        """The number in `strings` of the one that `function` makes of each."""
+
+        def number(string: str) -> int:
+            return strings[function(string)]
+
         (column,) = self._columns.get(function) or self._begun(function, np.intp)
-        if column.filled == len(self.known):
-            return column.values
-        with self._lock:
-            # What is made is a string here too, and something is made of it.
-            while column.filled < len(self.known):
+        if column.filled < len(self.known):
+            with self._lock:
                 new = self.known[column.filled :]
-                column.extend([self[function(string)] for string in new], len(new))
+                column.extend(map(number, new), len(new))
         return column.values
 
     def rows(self, function: Callable[[str], Iterable[str]], strings: Strings) -> Rows:
@@ -130,7 +131,9 @@ class Vocabulary:
         self.pieces = Strings()
         """What stands between blanks."""
         self.words = Strings()
-        """Words, stems, and parts of pieces that engines make."""
+        """What pieces consist of."""
+        self.stems = Strings()
+        """What is the same for the forms of a word."""
 
     @property
     def full(self) -> bool:
@@ -145,7 +148,7 @@ class Vocabulary:
 
     def stems_of(self, words: Numbers, owners: Numbers) -> tuple[Numbers, Numbers]:
         """The stems of those words that carry meaning, and their owners."""
-        stems = self.words.numbers(stem_of)[words]
+        stems = self.words.numbers(stem_of, self.stems)[words]
         kept = np.flatnonzero(stems)
         return stems[kept], owners[kept]
 

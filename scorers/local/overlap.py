@@ -37,8 +37,8 @@ def overlaps(turns: Sequence[Turn]) -> Overlaps:
     owners = np.repeat(np.arange(len(turns)), sizes)
     bounds = np.cumsum(sizes)[:-1]
     return Overlaps(
-        asked=_different(asked, content(asked)).tolist(),
-        said=_different(said, content(said)).tolist(),
+        asked=_different(asked, asked.of(content)).tolist(),
+        said=_different(said, said.of(content)).tolist(),
         answered=_shared(said, np.arange(len(turns)), asked).tolist(),
         of_asked=[each.tolist() for each in np.split(_shared(held, owners, asked), bounds)],
         of_said=[each.tolist() for each in np.split(_shared(held, owners, said), bounds)],
@@ -46,11 +46,12 @@ def overlaps(turns: Sequence[Turn]) -> Overlaps:
 
 
 def content(texts: Joined) -> Pairs:
-    """The texts and their stems; symbols stand for words in a text that has none."""
+    """The texts and their stems; symbols stand for words in a text that has none. Use it as
+    `texts.of(content)`."""
     stems, pieces = texts.stems
     owners = texts.text[pieces]
     silent = np.bincount(texts.text[texts.words[1]], minlength=len(texts.texts)) == 0
-    strings = texts.known.words
+    strings = texts.known.stems
     symbols = [
         (text, strings[stem])
         for text in np.flatnonzero(silent).tolist()
@@ -65,12 +66,12 @@ def content(texts: Joined) -> Pairs:
 def _different(texts: Joined, pairs: Pairs) -> Numbers:
     """Of each text how many different stems it has."""
     owners, stems = pairs
-    known = len(texts.known.words)
+    known = len(texts.known.stems)
     return np.bincount(distinct(owners * known + stems) // known, minlength=len(texts.texts))
 
 
 def _shared(texts: Joined, turns: Numbers, others: Joined) -> Numbers:
     """Of each text how many different stems its turn's text among the `others` has too."""
-    owners, stems = content(texts)
-    kept = member((turns[owners], stems), content(others))
+    owners, stems = texts.of(content)
+    kept = member((turns[owners], stems), others.of(content))
     return _different(texts, (owners[kept], stems[kept]))

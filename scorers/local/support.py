@@ -109,7 +109,7 @@ class Claims:
         number[sentences] = np.arange(1, len(sentences) + 1)
         nth = np.arange(len(stems)) - np.repeat(sizes.cumsum() - sizes, sizes)
         kept = np.flatnonzero((number[sentence] > 0) & (nth < MOST_STEMS))
-        known = responses.known.words
+        known = responses.known.stems
         self.responses = responses
         self.asked = asked
         self.sentences = sentences
@@ -209,7 +209,7 @@ class Places:
 def support(places: Places) -> Support:
     """The support of each sentence by its turn's documents together."""
     claims = places.claims
-    known = claims.responses.known.words
+    known = claims.responses.known.stems
     held = _held(places)
     numeric = known.column(_numeric, np.bool_)[claims.distinct]
     asked, owners = claims.asked.stems
@@ -244,7 +244,8 @@ def _held(places: Places) -> Floats:
     claims = places.claims
     held = np.zeros(len(claims.distinct))
     held[places.numbers] = 1.0
-    prefixes = claims.responses.known.words.numbers(_prefix)
+    known = claims.responses.known.stems
+    prefixes = known.numbers(_prefix, known)
     own = prefixes[claims.distinct]
     absent = np.flatnonzero((held == 0.0) & (own > 0))
     turns, stems = places.stems
@@ -349,7 +350,7 @@ def _seen(
 
 def _unknown_names(places: Places) -> Floats:
     claims, responses = places.claims, places.claims.responses
-    named, pieces = responses.known.pieces.rows(names, responses.known.words).of(responses.pieces)
+    named, pieces = responses.known.pieces.rows(names, responses.known.stems).of(responses.pieces)
     number = np.full(responses.count, -1)
     number[claims.sentences] = np.arange(len(claims.sentences))
     sentence = responses.sentence[pieces]
