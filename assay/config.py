@@ -10,7 +10,7 @@ import os
 import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     BaseModel,
@@ -352,12 +352,14 @@ class Alert(Section):
     regression: Switch = Field(False, description="Fires when the rate rises over its baseline.")
     change: Number = Field(0.2, gt=0, description="Smallest relative rise worth a page.")
     level: Literal["low", "medium", "high"] | None = Field(
-        None, description="Fires on harms of this severity and above."
+        None, description="Fires on harms of this severity and above, which only a judge tells."
     )
     level_rate: Ratio = Field(
         0.0, description="Share of such harms that is accepted; 0: any one fires."
     )
-    health: list[HealthKind] = Field([], description="What is watched of the pipeline itself.")
+    health: list[HealthKind] = Field(
+        [], description=f"What is watched of the pipeline: {', '.join(get_args(HealthKind))}."
+    )
     hold_for: Duration = Field(0.0, description="How long it must hold before it fires.")
     keep_for: Duration = Field(
         120.0, description="How long it must be gone before the alert is over: rates waver."
@@ -436,7 +438,9 @@ def load(
     if path is not None:
         try:
             raw = parse_yaml(path.read_text(encoding="utf-8"))
-        except (OSError, ValueError) as error:
+        except OSError as error:
+            raise ConfigError([f"{path}: {error.strerror}"]) from error
+        except ValueError as error:
             raise ConfigError([f"{path}: {error}"]) from error
     faults: list[str] = []
     try:

@@ -7,7 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from assay.cli.wiring import make_data_folder
+from assay.cli.wiring import check_plan, make_data_folder
+from assay.config import Config
 from assay.errors import ConfigError
 
 
@@ -36,3 +37,30 @@ def test_a_folder_that_may_not_be_written_is_a_fault_of_the_settings(
     monkeypatch.setattr(os, "access", lambda *_: False)
     with pytest.raises(ConfigError, match="not writable"):
         make_data_folder(tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("judge", "engine", "fault"),
+    [
+        (False, None, "level"),
+        (True, None, None),
+        (True, "m", None),
+        (True, "local", "level"),
+        (True, "judge", "engine"),
+    ],
+)
+def test_an_alert_that_could_never_fire_is_refused(
+    judge: bool, engine: str | None, fault: str | None
+) -> None:
+    """A judge alone tells severities, and its series have the name of its model."""
+    settings: dict[str, object] = {
+        "metrics": ["violence", *([{"violence": {"engine": "judge"}}] if judge else [])],
+        "judge": {"base_url": "http://127.0.0.1:1/v1", "model": "m"} if judge else None,
+        "alerts": [{"name": "a", "metric": "violence", "level": "low", "engine": engine}],
+    }
+    config = Config.model_validate(settings)
+    if fault is None:
+        check_plan(config)
+    else:
+        with pytest.raises(ConfigError, match=rf"^alerts\.0\.{fault}: "):
+            check_plan(config)

@@ -11,10 +11,11 @@ from typing import TYPE_CHECKING
 from assay.bus.contract import Bus, Topic
 from assay.bus.embedded import EmbeddedBus
 from assay.bus.topics import EMBEDDED_PARTITIONS, backfill_topics, state_topic, topics
-from assay.catalogue import CASCADE, canonical
+from assay.catalogue import CASCADE, ESTIMATING, canonical
 from assay.config import Config
 from assay.errors import ConfigError
 from assay.store import Store
+from exporters.severity import severities
 
 if TYPE_CHECKING:
     from scorers.judge import Judge
@@ -25,7 +26,9 @@ def check_plan(config: Config) -> None:
     """Raises ConfigError when the metrics of the settings cannot be scored as they say, or when an
     alert watches one that is not scored."""
     plan, _ = plan_of(config, remember=False)
-    scored = {e.metric.name for part in (plan.base, *plan.apps.values()) for e in part}
+    entries = [entry for part in (plan.base, *plan.apps.values()) for entry in part]
+    scored = {entry.metric.name for entry in entries}
+    graded = {entry.metric.name for entry in entries if severities(entry.metric)}
     faults = [
         f"alerts.{index}.metric: got the text {alert.metric!r}; allowed: a metric that is scored: "
         + ", ".join(sorted(scored))
@@ -37,6 +40,22 @@ def check_plan(config: Config) -> None:
         "no verdicts that the sequential test could take; use objective"
         for index, alert in enumerate(config.alerts)
         if alert.regression and alert.engine == CASCADE
+    ]
+    faults += [
+        f"alerts.{index}.level: allowed: none for what no judge scores: the other engines give a "
+        f"probability of {alert.metric} and no severity; use objective"
+        for index, alert in enumerate(config.alerts)
+        if alert.level is not None
+        and (
+            (canonical(alert.metric or "") or alert.metric) not in graded
+            or alert.engine in (*ESTIMATING, CASCADE)
+        )
+    ]
+    faults += [
+        f"alerts.{index}.engine: got the text 'judge'; allowed: the name of its model, as the "
+        "series have it"
+        for index, alert in enumerate(config.alerts)
+        if alert.engine == "judge"
     ]
     if faults:
         raise ConfigError(faults)
