@@ -22,7 +22,7 @@ from pydantic import (
     model_validator,
 )
 
-from assay.config_faults import describe, parse_yaml, tag_by_type
+from assay.config_faults import describe, parse_yaml, path_of, tag_by_type, without
 from assay.config_values import (
     Address,
     ApiUrl,
@@ -432,7 +432,7 @@ def load(
 ) -> Config:
     """The settings in `path`, or the defaults. Raises ConfigError with every fault.
 
-    The checks see the settings whose own sections are right, so that one start shows all faults.
+    The checks see the settings that are right by themselves, so that one start shows all faults.
     """
     raw: Any = {}
     if path is not None:
@@ -448,15 +448,14 @@ def load(
     except RecursionError:
         raise ConfigError([f"{path}: an alias refers to the value that holds it"]) from None
     unset = {fault.split(":")[0] for fault in faults}
-    wrong = {key.split(".")[0] for key in unset}
     try:
         config = Config.model_validate(values)
     except ValidationError as error:
         if not isinstance(values, dict):
             raise ConfigError([f"{path}: allowed: a mapping of keys to values"]) from error
         faults += (f for f in describe(error, Config, raw) if f.split(":")[0] not in unset)
-        wrong |= {str(fault["loc"][0]) for fault in error.errors() if fault["loc"]}
-        config = Config.model_validate({k: v for k, v in values.items() if k not in wrong})
+        wrong = [key.split(".") for key in unset] + [path_of(each) for each in error.errors()]
+        config = _rest(values, wrong)
     for check in (_agree, *checks):
         try:
             check(config)
@@ -465,6 +464,15 @@ def load(
     if faults:
         raise ConfigError(list(dict.fromkeys(faults)))
     return config
+
+
+def _rest(values: dict[str, Any], wrong: Sequence[Sequence[int | str]]) -> Config:
+    """The settings without the keys that are wrong; where others do not do without them, without
+    their whole sections."""
+    try:
+        return Config.model_validate(without(values, wrong))
+    except ValidationError:
+        return Config.model_validate(without(values, [path[:1] for path in wrong]))
 
 
 def effective(config: Config) -> dict[str, Any]:

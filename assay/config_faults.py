@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import copy
 import difflib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from itertools import takewhile
 from typing import Any, get_args
 
 import yaml
@@ -56,11 +58,30 @@ def tag_by_type(value: Any) -> str:
     return "(text)" if isinstance(value, str) else "(mapping)"
 
 
+def path_of(fault: Mapping[str, Any]) -> list[int | str]:
+    """The keys and indices that lead to what a fault is about."""
+    return [part for part in fault["loc"] if not str(part).startswith("(")]
+
+
+def without(values: dict[str, Any], wrong: Iterable[Sequence[int | str]]) -> dict[str, Any]:
+    """`values` without what these paths lead to. Of a list nothing is left: what is said of its
+    other entries would name them by other numbers."""
+    kept = copy.deepcopy(values)
+    for path in wrong:
+        keys = list(takewhile(lambda part: not str(part).isdigit(), path))
+        place: Any = kept
+        for key in keys[:-1]:
+            place = place.get(key) if isinstance(place, dict) else None
+        if keys and isinstance(place, dict):
+            place.pop(keys[-1], None)
+    return kept
+
+
 def describe(error: ValidationError, model: type[BaseModel], raw: Any) -> Iterator[str]:
     """One line per fault. `raw` is the document before `${ENV}` was expanded: what is shown of a
     value is what stands in the file, and nothing at all where the setting is a secret."""
     for fault in error.errors(include_url=False, include_input=False):
-        path = [part for part in fault["loc"] if not str(part).startswith("(")]
+        path = path_of(fault)
         key = ".".join(map(str, path))
         if fault["type"] == "extra_forbidden":
             yield f"{key}: unknown key; {_keys_of(model, path)}"

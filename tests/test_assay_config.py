@@ -248,3 +248,28 @@ def test_any_document_loads_or_is_refused(tmp_path_factory: Any, document: Any) 
         load(path, {})
     except ConfigError as error:
         assert error.faults
+
+
+def test_a_wrong_key_takes_no_other_of_its_section_along(tmp_path):
+    """What needs the section still finds it, and faults between right settings are told as well."""
+    path = tmp_path / "assay.yaml"
+    path.write_text(
+        "judge: {base_url: 'http://127.0.0.1:9/v1', model: m, budget: {tokens_per_day: x}}\n"
+        "assembly: {settle: 5s, idle: 1s, late: never}\n"
+        "sampling: {ratio: 2, keep: [{when: 'app ===', ratio: 1}]}\n"
+    )
+
+    def needs_a_judge(config):
+        if config.judge is None:
+            raise ConfigError(["metrics: a judge is needed"])
+
+    with pytest.raises(ConfigError) as raised:
+        load(path, {}, checks=[needs_a_judge])
+    keys = {fault.split(":")[0] for fault in raised.value.faults}
+    assert keys == {
+        "judge.budget.tokens_per_day",
+        "assembly.late",
+        "assembly.idle",
+        "sampling.ratio",
+        "sampling.keep.0.when",
+    }
