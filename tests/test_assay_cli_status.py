@@ -1,9 +1,10 @@
-"""What `assay status` makes of the series: the report of cascades."""
+"""What `assay status` makes of the series: the reports of cascades and of the judge."""
 
+from prometheus_client import CollectorRegistry
 from prometheus_client.samples import Sample
 
 from assay import series
-from assay.cli.status import cascades
+from assay.cli.status import cascades, collect, judge
 
 
 def samples(engine="cascade", **values):
@@ -45,3 +46,26 @@ def test_other_engines_are_no_cascades():
     """Only the engine `cascade` has a row, and only where something was scored."""
     assert cascades(samples("local", turns=10, rate=0.1, upper=0.2)) == []
     assert cascades(samples(judged=0)) == []
+
+
+def test_the_judge_is_told_with_its_failures_cost_and_budget():
+    """Calls by how they ended, tokens by kind, and the least share that the budget pays for; no row
+    where there is no judge."""
+    registry = CollectorRegistry()
+    assert judge(collect(registry)) == []
+    results = series.instrument(registry, series.JUDGE_REQUESTS)
+    results.labels("ok").inc(3)
+    results.labels("auth").inc(2)
+    series.instrument(registry, series.JUDGE_TOKENS).labels("input").inc(1200)
+    series.instrument(registry, series.JUDGE_COST).inc(0.25)
+    series.instrument(registry, series.JUDGE_IN_FLIGHT).set(1)
+    series.instrument(registry, series.JUDGE_RATIO).set(0.5)
+    assert judge(collect(registry)) == [
+        {
+            "calls": {"ok": 3, "auth": 2},
+            "in_flight": 1,
+            "input_tokens": 1200,
+            "cost_usd": 0.25,
+            "budget_share": 0.5,
+        }
+    ]

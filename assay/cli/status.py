@@ -61,7 +61,8 @@ class Status:
             await asyncio.gather(task, return_exceptions=True)
 
     async def now(self) -> dict[str, Any]:
-        """Plain values: facts, then tables: `stages`, `topics`, `rates`, `cascades`, `ledger`."""
+        """Plain values: facts, then tables: `stages`, `topics`, `judge`, `rates`, `cascades`,
+        `ledger`."""
         topics = await self._bus.topic_stats()
         samples = collect(self._registry)
         stages = {name: check() for name, check in self._checks.items()}
@@ -81,6 +82,7 @@ class Status:
                 {"topic": name, "records": topic.records, "oldest_seconds": _age(topic.oldest)}
                 for name, topic in topics.items()
             ],
+            "judge": judge(samples),
             "rates": rates(samples),
             "cascades": cascades(samples),
             "ledger": ledger(samples),
@@ -130,6 +132,30 @@ def collect(registry: CollectorRegistry) -> Samples:
 def total(samples: Samples, row: series.Row[Any]) -> int:
     """The sum over all labels."""
     return int(sum(sample.value for sample in samples.get(row.name, ())))
+
+
+def judge(samples: Samples) -> list[dict[str, Any]]:
+    """One row: the judge's calls by how they ended, what they cost, and the share of turns that its
+    budget pays for; none where there is no judge."""
+    calls = {
+        sample.labels["result"]: int(sample.value)
+        for sample in samples.get(series.JUDGE_REQUESTS.name, ())
+        if sample.value
+    }
+    budget = [sample.value for sample in samples.get(series.JUDGE_RATIO.name, ())]
+    if not calls and not budget:
+        return []
+    tokens = samples.get(series.JUDGE_TOKENS.name, ())
+    cost = sum(sample.value for sample in samples.get(series.JUDGE_COST.name, ()))
+    return [
+        {
+            "calls": calls,
+            "in_flight": total(samples, series.JUDGE_IN_FLIGHT),
+            **{f"{t.labels['kind']}_tokens": int(t.value) for t in tokens},
+            "cost_usd": round(cost, 6),
+            "budget_share": round(min(budget), 4) if budget else None,
+        }
+    ]
 
 
 def rates(samples: Samples) -> list[dict[str, Any]]:
