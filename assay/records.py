@@ -409,17 +409,11 @@ def score_id_of(
     run: str,
 ) -> str:
     """A deterministic id: the same scorer on the same subject in the same run gives the same id."""
-    parts = (
-        subject_id,
-        str(revision),
-        metric,
-        subject,
-        engine,
-        prompt_digest,
-        scorer_version,
-        run,
+    identity = (
+        f"{subject_id}\x1f{revision}\x1f{metric}\x1f{subject}\x1f{engine}\x1f{prompt_digest}"
+        f"\x1f{scorer_version}\x1f{run}"
     )
-    return hashlib.blake2b("\x1f".join(parts).encode(), digest_size=16).hexdigest()
+    return hashlib.blake2b(identity.encode(), digest_size=16).hexdigest()
 
 
 encode = msgspec.json.Encoder().encode

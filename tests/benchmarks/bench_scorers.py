@@ -13,6 +13,7 @@ from __future__ import annotations
 import random
 import time
 from collections import defaultdict
+from collections.abc import Iterator
 
 from assay.config import Config
 from assay.records import (
@@ -29,11 +30,12 @@ from assay.records import (
 from scorers.batch import Job, score_values
 from scorers.plan import Plan
 from scorers.registry import resolve
+from scorers.scorer import Batched
 from scorers.scoring import judge
 from scorers.text import prepared, words
 from scorers.worker import BATCH_RECORDS
 
-TURNS = 300
+TURNS = 5 * BATCH_RECORDS
 LIMIT_MS = 1.0
 """Milliseconds of one core per turn of 150 words with 3 documents of 200 words."""
 VOCABULARY = """
@@ -110,6 +112,12 @@ def turn(number: int, *, natural: bool = False) -> Turn:
     )
 
 
+def batches(values: list[bytes]) -> Iterator[list[bytes]]:
+    """As many together as the worker takes."""
+    for start in range(0, len(values), BATCH_RECORDS):
+        yield values[start : start + BATCH_RECORDS]
+
+
 def floor(values: list[bytes]) -> float:
     """Milliseconds a turn for decoding and splitting alone."""
     began = time.process_time()
@@ -124,19 +132,23 @@ def whole(values: list[bytes], plan: Plan) -> float:
     """Milliseconds a turn from bytes to bytes, in batches as the worker makes them."""
     job = Job(plan, "local", "live")
     began = time.process_time()
-    for start in range(0, len(values), BATCH_RECORDS):
-        score_values(values[start : start + BATCH_RECORDS], job)
+    for batch in batches(values):
+        score_values(batch, job)
     return (time.process_time() - began) / len(values) * 1e3
 
 
 def by_metric(values: list[bytes], plan: Plan) -> dict[str, float]:
-    """Microseconds a turn of each entry; the first to read a text pays for its words."""
+    """Microseconds a turn of each entry; the first to read a text pays for reading it."""
     spent: dict[str, float] = defaultdict(float)
-    for value in values:
-        found = decode_turn(value)
-        for entry in plan.entries(found.app):
+    for batch in batches(values):
+        turns = [decode_turn(value) for value in batch]
+        for entry in plan.entries(turns[0].app):
             began = time.process_time()
-            judge(found, entry)
+            if isinstance(entry.function, Batched):
+                entry.function.many(turns)
+            else:
+                for found in turns:
+                    judge(found, entry)
             name, subject, _ = entry.key
             spent[f"{name} ({subject})"] += time.process_time() - began
     return {name: seconds / len(values) * 1e6 for name, seconds in spent.items()}
@@ -148,8 +160,8 @@ def main() -> None:
     for natural in (False, True):
         print("natural texts" if natural else "texts of a small vocabulary")
         values = [encode(turn(number, natural=natural)) for number in range(3 * TURNS)]
-        whole(values[:20], default)
-        whole(values[:20], similarity)
+        whole(values[:BATCH_RECORDS], default)
+        whole(values[:BATCH_RECORDS], similarity)
         least = floor(values[:TURNS])
         prepared.forget()
         cost = whole(values[TURNS : 2 * TURNS], default)
