@@ -26,6 +26,11 @@ NICENESS = 10
 """Of processes that work on the past: live scoring on the same machine goes first."""
 
 
+YOUNG = 50_000
+"""Objects of which so many more were made than ended before cycles are looked for: those of a batch
+end with it, and looking at them again and again takes longer than making them."""
+
+
 class Refused(NamedTuple):
     """A record that holds no turn."""
 
@@ -62,6 +67,7 @@ def begin(job: Job) -> None:
     os.nice(job.niceness)
     _job = job
     gc.freeze()
+    gc.set_threshold(YOUNG)
 
 
 def _end_with(sentinel: int) -> None:

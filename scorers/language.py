@@ -105,6 +105,10 @@ def reads(raw: str) -> bool:
 
 def reads_each(texts: Sequence[Text]) -> list[bool]:
     """Of each text whether `reads` holds of it."""
+    return of_each(texts, _readable)
+
+
+def _readable(texts: Sequence[Text]) -> list[bool]:
     return [
         votes.script is None
         and text.latin_share >= 0.5

@@ -166,7 +166,7 @@ def breaks(piece: str) -> bool:
 
 def names(piece: str) -> list[str]:
     """The stems of the capitalised words."""
-    return list(map(stem, _named(piece)))
+    return [] if piece.islower() else list(map(stem, _named(piece)))
 
 
 def named_first(piece: str) -> bool:

@@ -27,7 +27,8 @@ from assay.records import (
     encode,
     turn_id_of,
 )
-from scorers.batch import Job, score_values
+from scorers import batch
+from scorers.batch import Job
 from scorers.plan import Plan
 from scorers.registry import resolve
 from scorers.scorer import Batched
@@ -129,19 +130,19 @@ def floor(values: list[bytes]) -> float:
 
 
 def whole(values: list[bytes], plan: Plan) -> float:
-    """Milliseconds a turn from bytes to bytes, in batches as the worker makes them."""
-    job = Job(plan, "local", "live")
+    """Milliseconds a turn from bytes to bytes, as a process of the worker does it."""
+    batch.begin(Job(plan, "local", "live"))
     began = time.process_time()
-    for batch in batches(values):
-        score_values(batch, job)
+    for some in batches(values):
+        batch.score(some)
     return (time.process_time() - began) / len(values) * 1e3
 
 
 def by_metric(values: list[bytes], plan: Plan) -> dict[str, float]:
     """Microseconds a turn of each entry; the first to read a text pays for reading it."""
     spent: dict[str, float] = defaultdict(float)
-    for batch in batches(values):
-        turns = [decode_turn(value) for value in batch]
+    for some in batches(values):
+        turns = [decode_turn(value) for value in some]
         for entry in plan.entries(turns[0].app):
             began = time.process_time()
             if isinstance(entry.function, Batched):
