@@ -6,6 +6,7 @@ import csv
 import io
 from collections.abc import Iterable, Sequence
 from html import escape
+from itertools import islice
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,8 @@ COLUMNS = (
 )  # fmt: skip
 SHOWN = 300
 """Characters of a text on the page."""
+MOST_FAILURES = 1000
+"""Rows of the page's list: a browser shows no hundred thousand."""
 
 
 def record(score: Score) -> dict[str, Any]:
@@ -116,22 +119,24 @@ def _html(run: EvaluationRun, results: Iterable[Result]) -> str:
             for s in run.summaries
         ],
     )
-    failures = _table(
-        ("line", "query", "response", "metric", "score", "reason"),
-        [
-            (
-                str(result.line),
-                _cut(result.turn.query),
-                _cut(result.turn.response),
-                f"{score.metric} ({score.engine})",
-                "" if score.value is None else f"{score.value:.3g}",
-                _cut(score.reason or score.outcome_reason),
-            )
-            for result in results
-            for score in result.scores.scores
-            if score.passed is False or score.outcome == "error"
-        ],
+    found = (
+        (
+            str(result.line),
+            _cut(result.turn.query),
+            _cut(result.turn.response),
+            f"{score.metric} ({score.engine})",
+            "" if score.value is None else f"{score.value:.3g}",
+            _cut(score.reason or score.outcome_reason),
+        )
+        for result in results
+        for score in result.scores.scores
+        if score.passed is False or score.outcome == "error"
     )
+    failures = _table(
+        ("line", "query", "response", "metric", "score", "reason"), islice(found, MOST_FAILURES)
+    )
+    if more := sum(1 for _ in found):
+        failures += f"<p>{more:,} more are in the CSV and JSON reports.</p>"
     facts = f"{run.rows} rows of {run.data}, {run.bad_rows} bad rows" + (
         f", answered by {run.target}" if run.target else ""
     )
@@ -160,7 +165,7 @@ body {{ font: 15px/1.5 system-ui, sans-serif; margin: 2rem; color: #1c1c1c; back
 table {{ border-collapse: collapse; margin: 1rem 0 }}
 th, td {{ border-bottom: 1px solid #ddd; padding: .3rem .8rem; text-align: left;
   vertical-align: top; white-space: pre-wrap; overflow-wrap: anywhere }}
-th {{ border-bottom-color: #555 }}
+th {{ border-bottom-color: #555; white-space: nowrap; overflow-wrap: normal }}
 </style></head><body>
 <h1>{title}</h1><p>{description}</p><p>{facts}</p>
 <h2>Metrics</h2>{metrics}

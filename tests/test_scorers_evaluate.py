@@ -432,6 +432,15 @@ def test_reports_show_text_as_text(tmp_path: Path) -> None:
         check_report(Path("r.pdf"))
 
 
+def test_a_page_lists_no_more_failures_than_a_browser_shows(tmp_path: Path) -> None:
+    """Beyond the bound it says how many there are, and where."""
+    made = EvaluationRuns(tmp_path).create("a", "", {})
+    results = [_result(str(n), _score(1.0, False)) for n in range(1007)]
+    write_report(tmp_path / "r.html", made, results)
+    page = (tmp_path / "r.html").read_text()
+    assert page.count("<td>m (local)</td>") == 1000 and "7 more" in page
+
+
 def test_runs_are_found_again(tmp_path: Path) -> None:
     """By id, by how it begins, by name (the latest); only finished ones are listed."""
     runs = EvaluationRuns(tmp_path)
