@@ -20,7 +20,7 @@ from bus_contract import TOPICS, drain
 from assay.bus.contract import Outgoing, StateChange
 from assay.bus.database import PAGE_SIZE
 from assay.bus.embedded import EmbeddedBus
-from assay.errors import Permanent
+from assay.errors import Permanent, Retryable
 
 CHILD = """
 import asyncio, os, random, sys
@@ -231,6 +231,23 @@ async def test_flipped_bytes_are_recognised_or_harmless(tmp_path):
         shutil.rmtree(folder)
     print(f"seed {seed}: {recognised} of 60 recognised, the others harmless")
     assert recognised > 0
+
+
+@pytest.mark.parametrize("replaced", [False, True])
+async def test_nothing_is_taken_into_a_file_that_is_gone(tmp_path, replaced):
+    """What would be written to a removed or replaced file is refused, to be sent again."""
+    folder = tmp_path / "data"
+    bus = EmbeddedBus(folder, TOPICS)
+    await bus.start()
+    await bus.publish([Outgoing("in", b"x", partition=0)])
+    shutil.move(folder, tmp_path / "elsewhere")
+    if replaced:
+        other = EmbeddedBus(folder, TOPICS)
+        await other.start()
+        await other.stop()
+    with pytest.raises(Retryable, match="removed or replaced"):
+        await bus.publish([Outgoing("in", b"y", partition=0)])
+    await bus.stop()
 
 
 async def test_damaged_record_stops_its_readers_and_says_where(tmp_path):

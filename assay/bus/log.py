@@ -22,10 +22,21 @@ from assay.bus.progress import Progress
 from assay.bus.reader import Reader
 from assay.bus.rows import Partition, Transaction, write_partition, write_progress, write_state
 from assay.bus.tail import Tail
-from assay.errors import Permanent
+from assay.errors import Permanent, Retryable
 
+GONE = 10.0
+"""Seconds that senders are told to wait when the log's file is gone."""
 MAX_WAL = 256 * 2**20
 """Bytes that the write-ahead log may take on disk where readers kept it from being reused."""
+
+
+def _identity(path: Path) -> tuple[int, int]:
+    """Device and number of the file; zeros where there is none."""
+    try:
+        found = path.stat()
+    except OSError:
+        return 0, 0
+    return found.st_dev, found.st_ino
 
 
 class Log:
@@ -52,6 +63,7 @@ class Log:
         self._writing: int | None = None
         self._sequence = 0
         self._mark: Mark | None = None
+        self._file = (0, 0)
         self._connection: sqlite3.Connection | None = None
 
     # Opening and closing
@@ -59,6 +71,7 @@ class Log:
     def open(self) -> None:
         """Open or make the file. Raises `Permanent` when it is not ours or damaged."""
         self._connection = open_database(self.path)
+        self._file = _identity(self.path)
         for known in (self.partitions, self.progress, self.seen, self.members):
             known.clear()
         self.tail = Tail()
@@ -180,8 +193,17 @@ class Log:
 
     @contextmanager
     def transaction(self) -> Iterator[sqlite3.Connection]:
-        """A transaction of the writing thread: durable after the block, rolled back on error."""
+        """A transaction of the writing thread: durable after the block, rolled back on error.
+
+        Raises `Retryable` where the file is no longer the one that was opened: what is written to a
+        removed file is confirmed and gone with the process.
+        """
         connection = self.connection
+        if _identity(self.path) != self._file:
+            raise Retryable(
+                f"{self.path} was removed or replaced while Assay ran: start Assay again",
+                retry_after=GONE,
+            )
         with mapped(self.path):
             connection.execute("BEGIN IMMEDIATE")
             try:
