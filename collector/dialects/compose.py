@@ -15,6 +15,7 @@ from collector.dialects.segment import Segment
 from collector.dialects.span_reader import layout_of
 from collector.dialects.step import Step
 from collector.dialects.toolcalls import tool_calls
+from collector.dialects.torn import MARK
 
 
 def compose(segment: Segment, ordinal: int) -> Turn | None:
@@ -28,6 +29,9 @@ def compose(segment: Segment, ordinal: int) -> Turn | None:
     if segment.whole and all(step is not unit.root for step in steps):
         steps.insert(0, unit.root)
     held = tool_calls(segment)
+    system, history = _system(segment), _history(segment, asked)
+    documents = tuple(precedence.context(segment))
+    texts = [message.content for message in history] + [found.content for found in documents]
     last = segment.calls[-1] if segment.calls else None
     started, ended = _span_of_time(segment)
     resource = unit.root.span.resource
@@ -54,9 +58,9 @@ def compose(segment: Segment, ordinal: int) -> Turn | None:
         provider=_one([*segment.calls, *steps], "provider") or "",
         query=query,
         response=response,
-        system=_system(segment),
-        messages=_history(segment, asked),
-        documents=tuple(precedence.context(segment)),
+        system=system,
+        messages=history,
+        documents=documents,
         tool_definitions=_definitions(steps, segment),
         tool_calls=held,
         response_format=_one([*segment.calls[::-1], *segment.tops], "response_format"),
@@ -69,6 +73,7 @@ def compose(segment: Segment, ordinal: int) -> Turn | None:
         error=_error(segment, response),
         dialect=layout_of(said or asked or last or steps[0]),
         orphan=unit.orphan,
+        truncated=any(text.endswith(MARK) for text in (query, response, system, *texts) if text),
     )
 
 

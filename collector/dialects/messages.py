@@ -23,6 +23,7 @@ from collector.dialects.parts import (
     tool_call,
 )
 from collector.dialects.said import ROLES, Said
+from collector.dialects.torn import MARK
 from collector.dialects.values import decoded, dumped, hidden, plain
 
 _CLASSES = {
@@ -47,6 +48,7 @@ _LISTS = {
 """Keys of a request or response whose value is a list of messages, and who says them by default."""
 _MESSAGE_KEYS = ("role", "content", "parts", "tool_calls", "author")
 _KEYED = (*CALL_KEYS, *RESULT_KEYS)
+_CLOSERS = {"[": "]", "{": "}"}
 _MAX_DEPTH = 12
 
 
@@ -54,11 +56,23 @@ def conversation(value: Any, role: str = "user") -> list[Said]:
     """All that is said in `value`; what names no role is said by `role`.
 
     Texts and texts inside JSON inside texts are read alike. Never raises; a shape that is none of a
-    conversation gives an empty list.
+    conversation gives an empty list, and so does an input that was cut before its question.
     """
     said: list[Said] = []
-    _read(decoded(value), role, said, 0)
-    return said
+    found = decoded(value)
+    _read(found, role, said, 0)
+    cut = role == "user" and said and type(value) is str and type(found) in (list, dict)
+    return [] if cut and _questionless(value, said[-1]) else said
+
+
+def _questionless(text: str, last: Said) -> bool:
+    """Whether the JSON of an input was cut so that its last question may be lost: what is left
+    ends neither in the midst of a user's text nor in the work on a question."""
+    if _CLOSERS.get(text[:1]) in (None, text.rstrip()[-1:]):
+        return False
+    if last.role == "user":
+        return not (last.text or "").endswith(MARK)
+    return last.role != "tool" and not last.calls
 
 
 def _read(value: Any, role: str, said: list[Said], depth: int) -> None:

@@ -141,11 +141,11 @@ def _find(value: Any, keys: tuple[str, ...], role: str, depth: int) -> list[Said
         if said:
             return said
     arguments = value.get("args")
-    if type(arguments) is list and "kwargs" in value:
+    if type(arguments) is list and ("kwargs" in value or len(value) == 1):
         for item in arguments:
             if said := _find(decoded(item), keys, role, depth + 1):
                 return said
-        return _find(value["kwargs"], keys, role, depth + 1)
+        return _find(value.get("kwargs"), keys, role, depth + 1)
     for key in keys:
         inner = value.get(key)
         if type(inner) is str and not hidden(inner):

@@ -10,6 +10,8 @@ from typing import Any
 
 import msgspec
 
+from collector.dialects import torn
+
 REDACTED = frozenset({"__REDACTED__", "[REDACTED]", "<REDACTED>", "<redacted>"})
 """What libraries write in place of content that they were told to hide."""
 
@@ -63,11 +65,14 @@ def _deeper(value: Any) -> bool:
 
 
 def _odd(text: str) -> Any:
-    """JSON that only a lenient reader takes (NaN, control characters), or a Python literal."""
+    """JSON that only a lenient reader takes (NaN, control characters), or that was cut, or a Python
+    literal."""
     try:
         return json.loads(text, strict=False)
     except (ValueError, RecursionError):
         pass
+    if (found := torn.completed(text)) is not None:
+        return found
     if "'" in text and len(text) <= _MAX_REPR:
         try:
             return ast.literal_eval(text.strip())
