@@ -24,6 +24,7 @@ from opentelemetry.sdk.trace.export import SimpleSpanProcessor
 from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanExporter
 from typer.testing import CliRunner, Result
 
+from assay import __version__
 from assay.catalogue import METRICS
 from assay.cli import demo, shop
 from assay.cli.doctor import read_capture
@@ -101,6 +102,18 @@ def test_config_check_and_show(here: Path) -> None:
     shown = run("config", "show", "-c", "own.yaml", "--json").output
     assert json.loads(shown)["assembly"]["settle"] == 2
     assert "CANARY" not in shown + run("config", "show", "-c", "own.yaml").output
+
+
+def test_the_version_is_told() -> None:
+    """Who reports a fault can say of which version."""
+    assert run("--version").output == f"assay {__version__}\n"
+
+
+def test_only_an_alert_of_the_settings_is_silenced(here: Path) -> None:
+    """A mistyped name silences nothing, and is told with the names that there are."""
+    (here / "assay.yaml").write_text("alerts: [{name: low, metric: relevance, objective: 0.1}]\n")
+    refused = run("alerts", "silence", "lwo").exception
+    assert isinstance(refused, Permanent) and "low" in str(refused)
 
 
 def test_schema_describes_the_records() -> None:
@@ -365,3 +378,26 @@ def test_doctor_explains_how_a_capture_is_read(here: Path) -> None:
     rows = run("doctor", "dialects", "capture.json", "--json").output.splitlines()
     assert {json.loads(row)["kind"] for row in rows} >= {"agent", "model", "retriever", "tool"}
     assert "invoke_workflow" in run("doctor", "dialects", "capture.json").output
+
+
+def test_the_demo_says_what_was_not_accepted(here: Path) -> None:
+    """Spans that the door refuses are no sent ones, and the command fails."""
+
+    class Refusing(BaseHTTPRequestHandler):
+        def do_POST(self) -> None:
+            self.rfile.read(int(self.headers["content-length"]))
+            self.send_response(400)
+            self.end_headers()
+
+        def log_message(self, format: str, *args: object) -> None:
+            pass
+
+    with ThreadingHTTPServer(("127.0.0.1", 0), Refusing) as server:
+        thread = threading.Thread(target=server.serve_forever)
+        thread.start()
+        endpoint = f"http://127.0.0.1:{server.server_port}"
+        done = run("demo", "--count", "2", "--rate", "50", "--endpoint", endpoint)
+        server.shutdown()
+        thread.join()
+    assert isinstance(done.exception, Permanent)
+    assert "spans of these were not accepted" in str(done.exception)

@@ -15,14 +15,14 @@ import time
 import urllib.error
 import urllib.request
 import uuid
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from opentelemetry.exporter.otlp.proto.http.trace_exporter import OTLPSpanExporter
 from opentelemetry.sdk.resources import Resource
-from opentelemetry.sdk.trace import TracerProvider
-from opentelemetry.sdk.trace.export import BatchSpanProcessor
+from opentelemetry.sdk.trace import ReadableSpan, TracerProvider
+from opentelemetry.sdk.trace.export import BatchSpanProcessor, SpanExportResult
 from opentelemetry.trace import SpanKind, Status, StatusCode, Tracer, set_span_in_context
 from rich.console import Console
 
@@ -53,7 +53,7 @@ def run(
     (none: that of the running agent, else of the settings read from `path`).
 
     Starts `assay up` beside it when nothing answers there, and ends it again afterwards. Raises
-    Permanent when that does not come up.
+    Permanent when that does not come up, and at the end when spans were not accepted.
     """
     console = Console(stderr=True, highlight=False)
     endpoint = (endpoint or _door(config)).rstrip("/")
@@ -61,7 +61,7 @@ def run(
     provider = TracerProvider(resource=Resource.create({"service.name": app}))
     keys = config.collector.api_keys
     headers = {"authorization": f"Bearer {keys[0].get_secret_value()}"} if keys else {}
-    exporter = OTLPSpanExporter(endpoint=f"{endpoint}/v1/traces", headers=headers)
+    exporter = _Exporter(endpoint=f"{endpoint}/v1/traces", headers=headers)
     provider.add_span_processor(BatchSpanProcessor(exporter, schedule_delay_millis=500))
     sent = dict.fromkeys(KINDS, 0)
     console.print(f"Sending conversations of [bold]{app}[/] to {endpoint}. Ctrl-C stops.")
@@ -76,6 +76,20 @@ def run(
         )
         if agent is not None:
             _end_agent(agent, config, console)
+    if exporter.refused:
+        raise Permanent(f"{exporter.refused} spans of these were not accepted by {endpoint}")
+
+
+class _Exporter(OTLPSpanExporter):
+    """Counts the spans that the door did not take, whatever it was asked again."""
+
+    refused = 0
+
+    def export(self, spans: Sequence[ReadableSpan]) -> SpanExportResult:
+        result = super().export(spans)
+        if result is not SpanExportResult.SUCCESS:
+            self.refused += len(spans)
+        return result
 
 
 def _door(config: Config) -> str:
