@@ -15,6 +15,7 @@ def judge() -> Board:
         ("app", "environment", "metric", "window"),
     )
     judged = f'{CHOSEN}, metric=~"$metric", {JUDGES}'
+    staged = f'{CHOSEN}, metric=~"$metric", engine="cascade", {WINDOW}'
     return (
         board.number(
             "Cost a day",
@@ -82,5 +83,29 @@ def judge() -> Board:
             "Mean of the judge's scores, on the metric's own scale.",
             "none",
             (f"avg by ({SERIES}) (assay_score_mean{{{judged}, {WINDOW}}})", "{{metric}} {{app}}"),
+        )
+        .lines(
+            "Defect rate by cascade",
+            "Local engine first, the judge where it is unsure: the unbiased rate, 95 % interval.",
+            "percentunit",
+            (f"max by (app, metric) (assay_defect_rate{{{staged}}})", "{{app}} {{metric}}"),
+            (f"max by (app, metric) (assay_defect_rate_lower{{{staged}}})", "lower"),
+            (f"max by (app, metric) (assay_defect_rate_upper{{{staged}}})", "upper"),
+            limits=True,
+        )
+        .lines(
+            "Turns that the judge was asked about",
+            "Share of a cascade's turns: the others were settled by the local engine.",
+            "percentunit",
+            (f"sum by (app, metric) (assay_cascade_judged{{{staged}}})"
+             f" / sum by (app, metric) (assay_window_turns{{{staged}}})",
+             "{{app}} {{metric}}"),
+        )
+        .lines(
+            "Judge calls saved",
+            "Of the calls that judging an even sample would need for an interval as wide.",
+            "percentunit",
+            (f"max by (app, metric) (assay_judge_calls_saved_ratio{{{staged}}})",
+             "{{app}} {{metric}}"),
         )
     )  # fmt: skip

@@ -61,10 +61,6 @@ class Board:
             .annotations([alerts(), versions(), scorers()] if "app" in variables else [])
         )
 
-    def row(self, title: str) -> Board:
-        self._board.with_row(dashboard.Row(title))
-        return self
-
     def lines(
         self,
         title: str,

@@ -19,7 +19,11 @@ BOARDS = Path(__file__).parent.parent.parent / "dashboards" / "grafana"
 SETTINGS = """
 judge: {{base_url: "{url}", model: m-1, api_key: sk-1, budget: {{usd_per_day: 100}}}}
 prices: {{m-1: {{input: 1, output: 2}}}}
-metrics: [default, {{fluency: {{engine: judge}}}}, {{violence: {{engine: judge}}}}]
+metrics:
+  - default
+  - {{fluency: {{engine: judge}}}}
+  - {{violence: {{engine: judge}}}}
+  - {{groundedness: {{engine: cascade}}}}
 alerts:
   - {{name: rough, metric: fluency, objective: 0, min_turns: 1, window: 5m}}
   - {{name: harm, metric: violence, level: low}}
@@ -66,7 +70,7 @@ def prometheus(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Prometheus]
 @pytest.mark.timeout(300)
 def test_every_query_of_the_boards_returns_data(prometheus: Prometheus) -> None:
     """Prometheus parses every query of every board, and each has data to show."""
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + 120
     empty = queries()
     assert len(empty) > 50
     while empty and time.monotonic() < ends:
