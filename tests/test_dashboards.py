@@ -8,6 +8,9 @@ from typing import Any
 
 import pytest
 import yaml
+from grafana_foundation_sdk.cog.encoder import JSONEncoder
+from grafana_foundation_sdk.cog.plugins import register_default_plugins
+from grafana_foundation_sdk.models.dashboard import Dashboard
 from promql import grouping_labels, selectors
 
 from assay import series
@@ -52,6 +55,26 @@ def test_panels_have_a_unit_words_and_the_chosen_source(board: str, panel: dict[
     assert panel["fieldConfig"]["defaults"]["unit"]
     assert panel["targets"]
     assert panel["datasource"]["uid"] == "${datasource}"
+
+
+def lost(board: Any, known: Any, path: str = "") -> list[str]:
+    """Where `board` has something that `known` has not, or otherwise."""
+    if isinstance(board, dict) and isinstance(known, dict):
+        pairs = [(f"{path}/{key}", board[key], known.get(key)) for key in board]
+    elif isinstance(board, list) and isinstance(known, list) and len(board) == len(known):
+        pairs = [(f"{path}/*", *pair) for pair in zip(board, known, strict=True)]
+    else:
+        return [] if board == known else [path]
+    return [place for at, one, other in pairs for place in lost(one, other, at)]
+
+
+@pytest.mark.parametrize("name", BOARDS)
+def test_boards_are_of_grafanas_schema(name: str) -> None:
+    """Grafana's own types take in the whole board, but for what a Prometheus annotation adds."""
+    register_default_plugins()
+    again = JSONEncoder().encode(Dashboard.from_json(BOARDS[name]))
+    annotation = {f"/annotations/list/*/{key}" for key in ("titleFormat", "textFormat", "step")}
+    assert set(lost(BOARDS[name], json.loads(again))) <= annotation
 
 
 @pytest.mark.parametrize("name", BOARDS)
