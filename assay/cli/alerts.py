@@ -41,8 +41,14 @@ def silence(
     api: Api = None,
 ) -> None:
     """Tell nobody of an alert for a while; it is still shown."""
+    from assay.config import load
     from assay.config_values import seconds
+    from assay.errors import Permanent
 
+    # Another agent, at --api, may have other settings.
+    named = [alert.name for alert in load(config_path(config)).alerts]
+    if api is None and name not in named:
+        raise Permanent(f"no alert is called {name}; in the settings: {', '.join(named) or 'none'}")
     matches = {"alert": name}
     for text in match or ():
         label, equals, value = text.partition("=")

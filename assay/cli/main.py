@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from assay import __version__
 from assay.cli import (
     adversarial,
     alerts,
@@ -36,7 +37,6 @@ if TYPE_CHECKING:
     from assay.config import Config
 
 app = typer.Typer(
-    help="Watch the quality of LLM applications: OpenTelemetry traces in, scores out.",
     no_args_is_help=True,
     add_completion=False,
     pretty_exceptions_enable=False,
@@ -53,18 +53,23 @@ app.add_typer(config_app, name="config")
 app.add_typer(doctor, name="doctor", invoke_without_command=True)
 app.add_typer(prompts.prompts, name="prompts")
 app.add_typer(dead_letter.commands, name="dead-letter")
-stages.register(app)
-topics.register(app)
-rules.register(app)
-explain.register(app)
-app.add_typer(alerts.commands, name="alerts")
-app.add_typer(grafana.commands, name="grafana")
-backfill.register(app)
-evaluate.register(app)
-compare.register(app)
-label.register(app)
-corpus.register(app)
-adversarial.register(app)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        typer.echo(f"assay {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def assay(
+    version: Annotated[
+        bool,
+        typer.Option("--version", callback=_print_version, is_eager=True, help="Show the version."),
+    ] = False,
+) -> None:
+    """Watch the quality of LLM applications: OpenTelemetry traces in, scores out."""
+
 
 Since = Annotated[str, typer.Option(help="How far back: 10m, 3h, 2d.")]
 App = Annotated[str | None, typer.Option("--app", help="Only this app (service.name).")]
@@ -338,6 +343,20 @@ def doctor_dialects(
     from assay.cli.doctor import explain_capture
 
     explain_capture(file, as_json)
+
+
+stages.register(app)
+topics.register(app)
+rules.register(app)
+explain.register(app)
+app.add_typer(alerts.commands, name="alerts")
+app.add_typer(grafana.commands, name="grafana")
+backfill.register(app)
+evaluate.register(app)
+compare.register(app)
+label.register(app)
+corpus.register(app)
+adversarial.register(app)
 
 
 def main(call: Callable[[], Any] = app) -> None:
