@@ -5,7 +5,7 @@ import math
 import time
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from collector import dialects
@@ -50,6 +50,7 @@ def _until(value, text):
     return whole[: whole.index(text) + len(text)]
 
 
+@settings(deadline=None, max_examples=100)
 @given(VALUES, st.booleans(), st.data())
 def test_a_cut_value_is_read_as_far_as_it_goes(value, ascii_only, draw):
     """The beginning of any JSON array or object gives a value, which is JSON again, or nothing."""

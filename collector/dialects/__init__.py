@@ -3,7 +3,8 @@
     trace        spans and records, each once, to the steps of each trace
     span_reader  one span to its step: the facts, then the families whose keys it has
     families/    readers of key families; what a value means is read by its shape:
-                 messages and parts, exchange, speech, documents, stuffed prompts, tools, media
+                 messages and parts, exchange, speech, documents, stuffed prompts, tools, media;
+                 torn completes JSON that was cut
     tree         steps beneath their roots, and the model calls that count
     segment      where one turn ends and the next begins
     precedence   where query, response and documents stand
