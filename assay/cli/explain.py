@@ -50,6 +50,8 @@ def explain(
         labels = one["labels"]
         typer.echo(plain(f"{labels['alert']}: {labels['metric']} of {labels['app']}", 200))
         typer.echo(plain(explanation(splits) or "no slice stands out", 1000))
+        if not splits:
+            continue
         table(
             ("by", "slice", "share before", "after", "rate before", "after", "mix", "within"),
             [
