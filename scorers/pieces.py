@@ -10,6 +10,7 @@ from __future__ import annotations
 import re
 import unicodedata
 from collections.abc import Iterable
+from string import punctuation
 
 # Scripts that are written without spaces between words: a word here is one letter with its marks.
 # Han, kana, Thai, Lao, Myanmar, Khmer, Tibetan and their extensions.
@@ -149,13 +150,16 @@ def stems_of(words: Iterable[str]) -> tuple[str, ...]:
 def words_of(piece: str) -> list[str]:
     """The words of a piece in lower case, in order."""
     low = lowered(piece)
-    return [low] if low.isascii() and low.isalnum() else words_in(low)
+    bare = low.strip(punctuation)
+    return [bare] if bare.isascii() and bare.isalnum() else words_in(low)
 
 
 def ends(piece: str) -> bool:
     """Whether a sentence ends with the piece."""
     return (
-        not piece.isalnum() and _ENDS.search(piece) is not None and not _ABBREVIATION.search(piece)
+        not piece[-1:].isalnum()
+        and _ENDS.search(piece) is not None
+        and not _ABBREVIATION.search(piece)
     )
 
 
@@ -178,7 +182,9 @@ def named_first(piece: str) -> bool:
 
 
 def _named(piece: str) -> list[str]:
-    if piece.islower() or piece.isdigit():
-        return []
-    found = [match.lower() for match in _NAME.findall(piece)]
+    if piece.isascii() and piece.isalnum():
+        capital = "A" <= piece[0] <= "Z" and not piece[1:].isdigit() and len(piece) > 1
+        found = [piece.lower()] if capital else []
+    else:
+        found = [name.lower() for name in _NAME.findall(piece)]
     return [low for low in found if low not in STOPWORDS]
