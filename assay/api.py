@@ -15,8 +15,10 @@ from typing import Annotated, Any
 
 import msgspec
 from fastapi import APIRouter, Depends, FastAPI, Header, HTTPException, Query, Request
+from fastapi.exceptions import RequestValidationError
 from fastapi.responses import JSONResponse, Response, StreamingResponse
 from pydantic import BaseModel, SecretStr
+from starlette.exceptions import HTTPException as StarletteHTTPException
 
 from assay.errors import AssayError, Retryable
 from assay.lookup import Lookup, Selection
@@ -114,8 +116,14 @@ def add_api(app: FastAPI, lookup: Lookup, status: Status, bearer: SecretStr | No
         code = 503 if isinstance(error, Retryable) else 400
         return JSONResponse({"error": str(error)}, code)
 
-    @app.exception_handler(HTTPException)
-    async def http(_: Request, error: HTTPException) -> JSONResponse:
+    # The framework's own refusals, of an unknown path too, are of the class that ours derive from.
+    @app.exception_handler(StarletteHTTPException)
+    async def http(_: Request, error: StarletteHTTPException) -> JSONResponse:
         return JSONResponse({"error": error.detail}, error.status_code, headers=error.headers)
+
+    @app.exception_handler(RequestValidationError)
+    async def wrong(_: Request, error: RequestValidationError) -> JSONResponse:
+        faults = (f"{'.'.join(map(str, e['loc'][1:]))}: {e['msg']}" for e in error.errors())
+        return JSONResponse({"error": "; ".join(faults)}, 422)
 
     app.include_router(router)

@@ -218,7 +218,11 @@ async def test_the_api_lists_json_lines(client: httpx.AsyncClient, bus: Embedded
     answer = await client.get("/conversations")
     assert msgspec.json.decode(answer.content, type=Conversation).conversation_id == "c"
     assert (await client.get("/turns/nothing")).status_code == 404
-    assert (await client.get("/turns", params={"limit": 0})).status_code == 422
+    wrong = await client.get("/turns", params={"limit": 0, "since": "x"})
+    assert wrong.status_code == 422
+    assert wrong.json()["error"].count("limit: ") == wrong.json()["error"].count("since: ") == 1
+    unknown = await client.get("/nothing")
+    assert (unknown.status_code, unknown.json()) == (404, {"error": "Not Found"})
     refused = await client.post("/query", json={"sql": "select 1"})
     assert (refused.status_code, "no store" in refused.json()["error"]) == (400, True)
 
