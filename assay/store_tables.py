@@ -200,8 +200,9 @@ SCORES = TableSpec(
         Column("cascade_judge", FLAG, _part("cascade", "judge")),
         Column("cascade_pi", REAL, _part("cascade", "pi")),
     ),
-    ("turn_id", "trace_id", "app", "environment", "metric", "engine", "outcome", "scored_at"),
-)
+    ("turn_id", "trace_id", "app", "environment", "metric", "engine", "outcome", "event_time",
+     "scored_at"),
+)  # fmt: skip
 
 LABELS = TableSpec(
     "labels",

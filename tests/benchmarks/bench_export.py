@@ -1,4 +1,4 @@
-"""What exporting costs: adding scores up, a scrape, a restart, and appending to the store.
+"""What exporting costs: adding scores up, a scrape, a restart.
 
 Run it as a script. Each figure stands beside the limit that it is measured against, from the same
 run: a bare loop that adds the same entries into a dictionary.
@@ -6,9 +6,7 @@ run: a bare loop that adds the same entries into a dictionary.
 
 from __future__ import annotations
 
-import asyncio
 import random
-import tempfile
 import time
 from collections.abc import Callable
 from typing import Any
@@ -16,15 +14,12 @@ from typing import Any
 from prometheus_client import CollectorRegistry, generate_latest
 
 from assay.records import (
-    Document,
     RollupBatch,
     Score,
-    Turn,
     TurnScores,
     decode_rollups,
     encode,
 )
-from assay.store import Source, Store
 from exporters.families import render
 from exporters.rollup import Sums, decode_entries
 from exporters.samples import QualitySeries
@@ -153,57 +148,9 @@ def measure_restart(series: int = 600) -> None:
     print(f"restart: {series} series, 9 days, {size:.1f} MB: {taken:.2f} s (asked: 20 s)")
 
 
-async def measure_store(turns: int = 10_000) -> None:
-    rng = random.Random(3)
-    text = "We deliver to most cities within two working days of your order. " * 12
-    rows = [
-        Turn(
-            turn_id=f"{i:032x}-0",
-            trace_id=f"{i:032x}",
-            app="shop",
-            query="Do you deliver on Sundays?",
-            response=text[: rng.randrange(200, 700)],
-            documents=tuple(Document(id=str(d), content=text) for d in range(3)),
-            started_at=NOW * SECOND,
-            ended_at=NOW * SECOND + SECOND,
-            arrived_at=NOW * SECOND + 2 * SECOND,
-        )
-        for i in range(turns)
-    ]
-    entries = [
-        (scores, e)
-        for i in range(turns // 5)
-        for scores in [scores_of(i, rng)]
-        for e in scores.scores
-    ]
-    with tempfile.TemporaryDirectory() as folder:
-        store = Store(folder)
-        for table, values in (("turns", rows), ("scores", entries)):
-            await store.append(table, [])
-            start = time.perf_counter()
-            step = len(values) // 4
-            for n in range(4):
-                part = values[n * step : (n + 1) * step]
-                offsets = range(n * step, (n + 1) * step)
-                await store.append(table, [Source("s", offsets, part, (n + 1) * step)])
-            rate = len(values) / (time.perf_counter() - start)
-            print(f"store: {rate:,.0f} rows/s into {table}", end=" ")
-            print("(asked: 5,000)" if table == "turns" else "")
-        start = time.perf_counter()
-        found = await store.query(
-            "SELECT app, metric, avg(value) FROM scores WHERE outcome = 'scored' GROUP BY 1, 2"
-        )
-        print(
-            f"       a query over {len(entries):,} scores: {time.perf_counter() - start:.3f} s,",
-            end=" ",
-        )
-        print(f"{len(found)} rows")
-
-
 if __name__ == "__main__":
     measure_rollup()
     measure_scrape(100)
     measure_scrape(600)
     measure_scrape(5000)
     measure_restart()
-    asyncio.run(measure_store())
