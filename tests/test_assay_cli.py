@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import gzip
 import io
 import json
@@ -10,6 +11,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -25,6 +27,9 @@ from opentelemetry.sdk.trace.export.in_memory_span_exporter import InMemorySpanE
 from typer.testing import CliRunner, Result
 
 from assay import __version__
+from assay.bus.contract import Outgoing
+from assay.bus.embedded import EmbeddedBus
+from assay.bus.topics import TURNS, topics
 from assay.catalogue import METRICS
 from assay.cli import demo, shop
 from assay.cli.doctor import read_capture
@@ -92,6 +97,43 @@ def test_a_failure_is_one_line_and_exits_with_1(
     assert exits("turns", "list", monkeypatch=monkeypatch) == 1
     assert capsys.readouterr().err == (
         "assay: no data in assay-data and nothing runs: start `assay up`\n"
+    )
+
+
+async def test_a_conversation_is_shown_for_each_app_that_has_one(here: Path) -> None:
+    """Turns that came in any order stand by their start; `--app` picks one of two with one id."""
+    bus = EmbeddedBus(here / "assay-data", topics())
+    await bus.start()
+    turns = [
+        said("shop", 2, "And the lamp?"),
+        said("news", 1, "What is new?"),
+        said("shop", 1, "How much is the kettle?"),
+    ]
+    await bus.publish([Outgoing(TURNS, encode(t), key=t.turn_id.encode()) for t in turns])
+    await bus.stop()
+    shown = await asyncio.to_thread(run, "conversations", "show", "c-1", "--since", "90d")
+    places = [
+        shown.output.index(text)
+        for text in ("c-1 news", "What is new?", "c-1 shop", "kettle?", "lamp?")
+    ]
+    assert places == sorted(places)
+    only = await asyncio.to_thread(run, "conversations", "show", "c-1", "--app", "shop", "--json")
+    assert [json.loads(line)["app"] for line in only.output.splitlines()] == ["shop"]
+
+
+def said(app: str, second: int, query: str) -> Turn:
+    """A turn of the conversation c-1."""
+    trace_id = f"{app}{second}".encode().hex().ljust(32, "0")
+    at = time.time_ns() - (60 - second) * 10**9
+    return Turn(
+        turn_id=f"{trace_id}-0",
+        trace_id=trace_id,
+        app=app,
+        conversation_id="c-1",
+        query=query,
+        started_at=at,
+        ended_at=at + 10**9,
+        arrived_at=at,
     )
 
 

@@ -270,16 +270,18 @@ def conversations_show(
     conversation: Annotated[str, typer.Argument(help="The conversation's id.")],
     config: ConfigFile = None,
     since: Since = "3d",
+    app_name: App = None,
     as_json: AsJson = False,
 ) -> None:
-    """Show one conversation: its turns in order, with their scores."""
+    """Show a conversation: its turns in order, with their scores; of each app that has one."""
     from assay.cli.show import show_conversation
     from assay.errors import Permanent
 
-    found = _source(config)[1].conversations(_selection(since, None, 10, conversation))
+    found = _source(config)[1].conversations(_selection(since, app_name, 10, conversation))
     if not found:
         raise Permanent(f"no conversation {conversation} in the last {since}")
-    show_conversation(found[-1], as_json)
+    for one in found:
+        show_conversation(one, as_json)
 
 
 @metrics.command("list")
