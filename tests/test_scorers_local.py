@@ -127,6 +127,13 @@ def test_fluency():
     ).outcome == ("skipped")
 
 
+def test_redaction_is_no_fault_of_language():
+    """What stands for redacted data repeats the word before it, and the answer stays fluent."""
+    plain = "Your order 1234 has been sent, write to our email x@y.example for help."
+    hidden = "Your order <ORDER_0453> has been sent, write to our email <EMAIL_7f3a> for help."
+    assert ask(fluency, hidden).value == ask(fluency, plain).value >= 4
+
+
 CLEAN = [
     "Her skills in stable pipelines are great.",
     "Run kill 4312 to stop the hung process, then execute the job again.",

@@ -38,13 +38,15 @@ for _number, _second in enumerate(_AFTER.values()):
     for _word in _second.split():
         _CLASHES[_word] = _CLASHES.get(_word, 0) | 1 << _number
 _EXPECTED_FUNCTION_WORDS = 0.2
+_PSEUDONYM = re.compile(r"<[A-Z][A-Z0-9_]*_([0-9a-f]+)>")
+"""What stands for redacted data: `email <EMAIL_7f3a>` is no doubled word."""
 CHANCE = 0.5
 """Confidence: rules agree with people hardly more often than chance (docs/quality.md)."""
 
 
-@scorer("fluency", engine="local", version="3", batched=True)
+@scorer("fluency", engine="local", version="4", batched=True)
 def fluency(turns: Sequence[Turn]) -> list[Verdict]:
-    texts = [prepared(turn.response or "") for turn in turns]
+    texts = [prepared(_PSEUDONYM.sub(r"\1", turn.response or "")) for turn in turns]
     found = zip(reads_each(texts), of_each(texts, _faults), strict=True)
     return [_verdict(faults) if readable else skipped("language") for readable, faults in found]
 
