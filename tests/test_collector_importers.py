@@ -4,9 +4,11 @@ tools give the same turns as their traces; what is broken is named and left out.
 from __future__ import annotations
 
 import base64
+import copy
 import datetime
 import gzip
 import json
+import random
 from pathlib import Path
 from typing import Any
 
@@ -147,8 +149,97 @@ def test_what_is_broken_is_named_and_left_out(tmp_path: Path) -> None:
     assert importer.dropped["unreadable"] == 1 and importer.dropped["invalid_trace_id"] > 0
     with pytest.raises(Permanent, match="no such file"):
         turns_of(tmp_path, tmp_path / "none")
-    with pytest.raises(Permanent, match="cut"):
-        turns_of(tmp_path, written(tmp_path, "cut", gzip.compress(lines[0].encode() * 50)[:-20]))
+
+
+@pytest.mark.parametrize(
+    ("pack", "reason"),
+    [(gzip.compress, "packed is broken"), (zstandard.compress, "broken JSON: Unterminated")],
+)
+def test_of_a_packed_file_that_is_cut_the_beginning_is_read(
+    pack: Any, reason: str, tmp_path: Path
+) -> None:
+    """The lines before the cut give their turns, and the place of the cut is named."""
+    lines = [json.dumps(body) for body in bodies("openinference-openai", "chat", "rag", "tool")]
+    filler = [json.dumps({"resourceMetrics": [], "n": random.random()}) for _ in range(40_000)]
+    packed = pack("\n".join([*lines, *filler]).encode())
+    path = written(tmp_path, "cut", packed[: len(packed) // 2])
+    found, _, (problem,) = turns_of(tmp_path, path)
+    assert len(found) >= 3
+    assert problem.line > len(lines) and reason in problem.reason
+
+
+@pytest.mark.parametrize("end", [b"", b"\xff\xff\xff\xffPAR1", b"PAR1", b"\x04\0\0\0PAR2"])
+def test_what_only_begins_as_parquet_is_refused(end: bytes, tmp_path: Path) -> None:
+    """By name, whatever its end claims."""
+    with pytest.raises(Permanent, match="no whole parquet file"):
+        turns_of(tmp_path, written(tmp_path, "x.parquet", b"PAR1xxxx" + end))
+
+
+SPAN = {
+    "trace_id": "ab" * 16, "span_id": "cd" * 8, "parent_span_id": None, "name": "chat",
+    "start_time_unix_nano": 10**18, "end_time_unix_nano": 10**18 + 5,
+    "status": {"code": "OK", "message": ""}, "attributes": {"mlflow.spanInputs": '{"q": "a"}'},
+    "events": [{"name": "exception", "attributes": {"a": "b"}}],
+}  # fmt: skip
+EXPORTS: dict[str, dict[str, Any]] = {
+    "phoenix": {
+        "name": "chat", "span_kind": "LLM", "parent_id": None, "status_code": "OK",
+        "context": {"trace_id": "ab" * 16, "span_id": "cd" * 8},
+        "start_time": "2026-01-02T03:04:05Z", "end_time": "2026-01-02T03:04:06Z",
+        "attributes": {"input": {"value": "q"}, "llm": {"input_messages": [{"message": {}}]}},
+        "events": [{"name": "exception", "timestamp": "2026-01-02T03:04:05Z", "attributes": {}}],
+    },
+    "mlflow": {
+        "info": {"trace_id": "tr-" + "ab" * 16, "trace_metadata": {"a": "b"}, "tags": {"a": "b"}},
+        "data": {"spans": [SPAN]},
+    },
+    "langfuse": {
+        "id": "t", "name": "n", "timestamp": "2026-01-02T03:04:05Z", "sessionId": "s",
+        "input": {"q": "a"}, "output": ["b"], "tags": ["x"], "metadata": {"k": 1},
+        "observations": [
+            {"id": "o", "traceId": "t", "type": "GENERATION", "startTime": "2026-01-02T03:04:05Z",
+             "endTime": None, "model": "m", "usageDetails": {"input": 1}, "input": "q"},
+        ],
+        "scores": [{"name": "thumb", "value": 1}],
+    },
+    "otlp": {
+        "resourceSpans": [
+            {"resource": {"attributes": [{"key": "service.name", "value": {"stringValue": "s"}}]},
+             "scopeSpans": [{"scope": {"name": "n"}, "spans": [
+                 {"traceId": "ab" * 16, "spanId": "cd" * 8, "name": "chat", "kind": 3,
+                  "startTimeUnixNano": "1000", "endTimeUnixNano": 2000, "status": {"code": 1},
+                  "attributes": [{"key": "a", "value": {"arrayValue": {"values": []}}}]}]}]},
+        ],
+    },
+}  # fmt: skip
+ODD = (None, True, 3, -1e308, 10**40, "", "x", "\ud800", [], [[]], ["x"], {}, {"a": 1}, [None])
+
+
+def places(value: Any) -> list[tuple[Any, Any]]:
+    """Every container in `value` with each of its keys."""
+    pairs = list(value.items() if isinstance(value, dict) else enumerate(value))
+    inner = [found for _, one in pairs if isinstance(one, dict | list) for found in places(one)]
+    return [(value, key) for key, _ in pairs] + inner
+
+
+@given(st.sampled_from(sorted(EXPORTS)), st.data())
+def test_an_export_that_is_formed_otherwise_costs_itself_alone(name: str, data: Any) -> None:
+    """Whatever stands wherever: the document is read or named, and the one behind it is read."""
+    import tempfile
+
+    odd = copy.deepcopy(EXPORTS[name])
+    for _ in range(data.draw(st.integers(1, 2))):
+        spots = places(odd)
+        if spots:
+            container, key = data.draw(st.sampled_from(spots))
+            container[key] = copy.deepcopy(data.draw(st.sampled_from(ODD)))
+    (good,) = bodies("openinference-openai", "chat")
+    with tempfile.TemporaryDirectory() as folder:
+        lines = [json.dumps(odd), json.dumps(good)]
+        path = written(Path(folder), "x.jsonl", "\n".join(lines).encode())
+        found, _, problems = turns_of(Path(folder), path)
+    assert "openinference" in {turn.dialect for turn in found}
+    assert {problem.line for problem in problems} <= {0, 1}
 
 
 def test_imported_turns_are_redacted_as_live_ones(tmp_path: Path) -> None:

@@ -236,7 +236,8 @@ async def _work(
             if not fresh:
                 run.state = "done"
                 runs.save(run)
-            print("Nothing to do: every score is there.")
+            why = "every score is there" if estimate.turns else "no turn was selected"
+            print(f"Nothing to do: {why}.")
             return
         if not yes and not typer.confirm("Begin?"):
             raise Permanent("not begun")

@@ -58,19 +58,22 @@ def expand(paths: list[Path]) -> list[Path]:
 
 
 def documents(path: Path, report: Report) -> Iterator[tuple[int, Document]]:
-    """Place and content of each document of the file. Raises Permanent when it cannot be opened,
-    or ends within a packed part."""
+    """Place and content of each document of the file. Raises Permanent when it cannot be opened."""
+    place = 0
     try:
         with path.open("rb") as raw:
-            parquet = raw.read(4) == PARQUET
-            raw.seek(0)
-            if not parquet:
-                with _unpacked(raw) as stream:
-                    yield from _documents(path, stream, report)
+            if raw.read(4) == PARQUET:
+                _check_end(raw, path)
+                yield from enumerate(_rows(path), 1)
                 return
-        yield from enumerate(_rows(path), 1)
-    except (OSError, EOFError, zlib.error, zstandard.ZstdError) as error:
-        raise Permanent(f"{path}: {getattr(error, 'strerror', None) or error}") from error
+            raw.seek(0)
+            with _unpacked(raw) as stream:
+                for place, document in _documents(path, stream, report):
+                    yield place, document
+    except (EOFError, gzip.BadGzipFile, zlib.error, zstandard.ZstdError) as error:
+        report(Problem(str(path), place + 1, f"what was packed is broken: {error}"))
+    except OSError as error:
+        raise Permanent(f"{path}: {error.strerror or error}") from error
 
 
 def _documents(path: Path, stream: BinaryIO, report: Report) -> Iterator[tuple[int, Document]]:
@@ -87,6 +90,16 @@ def _documents(path: Path, stream: BinaryIO, report: Report) -> Iterator[tuple[i
             report(Problem(str(path), 1, f"larger than {LARGEST} bytes"))
         else:
             yield 1, body
+
+
+def _check_end(raw: BinaryIO, path: Path) -> None:
+    """Raises Permanent where the end of a parquet file is not that of a whole one: the engine
+    panics on a length that reaches beyond the file's beginning."""
+    size = raw.seek(0, io.SEEK_END)
+    raw.seek(max(0, size - 8))
+    end = raw.read()
+    if end[4:] != PARQUET or int.from_bytes(end[:4], "little") > size - 12:
+        raise Permanent(f"{path}: no whole parquet file")
 
 
 def _rows(path: Path) -> Iterator[dict[str, Any]]:
@@ -106,16 +119,17 @@ def _rows(path: Path) -> Iterator[dict[str, Any]]:
 
 
 class _Rest(io.RawIOBase):
-    """A stream whose first bytes were read already."""
+    """A stream whose first bytes were read already. It gives what there is: of a file that is cut,
+    all that comes before the fault."""
 
     def __init__(self, start: bytes, rest: BinaryIO) -> None:
-        self._start, self._rest = start, rest
+        self._start, self._rest = start, cast(io.BufferedReader, rest)
 
     def readable(self) -> bool:
         return True
 
     def readinto(self, buffer: Any) -> int:
-        piece = self._start or self._rest.read(len(buffer))
+        piece = self._start or self._rest.read1(len(buffer))
         self._start = piece[len(buffer) :] if self._start else b""
         piece = piece[: len(buffer)]
         buffer[: len(piece)] = piece

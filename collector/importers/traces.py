@@ -37,6 +37,8 @@ _KEYS: dict[str, Signal] = {
     "resourceLogs": "logs",
     "resource_logs": "logs",
 }
+STRANGE = (ValueError, TypeError, LookupError, AttributeError, ArithmeticError, RecursionError)
+"""What a document that is formed otherwise than its tool forms it may raise on its way."""
 _IGNORED = ("resourceMetrics", "resource_metrics", "resourceProfiles")
 
 
@@ -76,12 +78,12 @@ class Importer:
 
     def take_in(self, paths: Iterable[Path]) -> None:
         """Gather what the files and folders hold. What cannot be read is reported and left out;
-        raises Permanent for a file that is not there or is cut off."""
+        raises Permanent for a file that is not there or cannot be opened."""
         for path in expand(list(paths)):
             for place, document in documents(path, self._report):
                 try:
                     self._take(document)
-                except (AssayError, ValueError, TypeError, KeyError) as error:
+                except (AssayError, *STRANGE) as error:
                     self.dropped["unreadable"] += 1
                     text = str(error) if isinstance(error, AssayError) else "no trace that is known"
                     self._report(Problem(str(path), place, text))
@@ -118,6 +120,8 @@ class Importer:
         if isinstance(document, bytes):
             self._request("traces", document)
             return
+        if not isinstance(document, dict):
+            raise ValueError("not an object")
         signals = {_KEYS[key] for key in document if key in _KEYS}
         if not signals:
             if not any(key in document for key in _IGNORED):
