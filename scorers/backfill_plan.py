@@ -15,6 +15,7 @@ import msgspec
 from assay import when
 from assay.config import Config, JudgeBudget, JudgeEndpoint
 from assay.config import Judge as JudgeSettings
+from assay.errors import ConfigError
 from assay.records import Turn
 from scorers import cascade
 from scorers.backfill_known import Known, missing
@@ -25,10 +26,10 @@ from scorers.judged_plan import all_entries
 from scorers.judging.asking import Evidence
 from scorers.judging.conversation import Conversations
 from scorers.judging.evidence import conversation_of, evidence_of
-from scorers.judging.prices import cost_of
 from scorers.judging.question import Question
 from scorers.judging.tokens import tokens_of
 from scorers.plan import Entry, Plan
+from scorers.prices import cost_of
 from scorers.scoring import score_turn, unasked
 
 LOOKED_AT = 60
@@ -238,4 +239,7 @@ def condition_of(run: Run) -> Callable[[Turn], bool]:
     """The run's `when`. Raises ConfigError for a wrong expression."""
     if run.selected.when is None:
         return lambda turn: True
-    return when.compile(run.selected.when)
+    try:
+        return when.compile(run.selected.when)
+    except ConfigError as error:
+        raise ConfigError([f"--when: {fault}" for fault in error.faults]) from None

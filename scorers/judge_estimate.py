@@ -19,8 +19,8 @@ from scorers.judging.capabilities import Ask
 from scorers.judging.client import Answer, JudgeClient
 from scorers.judging.endpoint import Choice, Reply
 from scorers.judging.library import load_library
-from scorers.judging.prices import cost_of
 from scorers.plan import Entry
+from scorers.prices import cost_of
 
 REASON_TOKENS = 90
 """Assumed for the text of a reason."""

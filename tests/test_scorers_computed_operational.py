@@ -5,8 +5,9 @@ import pytest
 from assay.catalogue import METRICS
 from assay.records import Feedback, Turn, Usage
 from scorers.computed import operational
-from scorers.computed.operational import CostOptions, Price, price_of
+from scorers.computed.operational import CostOptions
 from scorers.plan import Entry
+from scorers.prices import Price, price_of
 from scorers.scoring import score_turn
 
 SECOND = 10**9
@@ -54,7 +55,7 @@ def test_cost():
 
 
 def test_price_of_the_closest_name():
-    """A dated release has the price of the longest name that begins it, and no look-alike."""
+    """A dated release has the price of its model, and no look-alike."""
     prices = {"gpt-4o": Price(1, 1), "gpt-4o-mini": Price(2, 2)}
     assert price_of("gpt-4o-mini-2024-07-18", prices).input == 2
     assert price_of("gpt-4o-2024-08-06", prices).input == 1

@@ -11,7 +11,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from judge_drive import TURN
 
-from assay.config import JudgeBudget, Price
+from assay import config
+from assay.config import JudgeBudget
 from assay.records import Document, JudgeUsage, Message, ToolCall, Turn
 from scorers.judging.budget import PARTITION, Budget, grid
 from scorers.judging.bundle import share_of
@@ -25,9 +26,9 @@ from scorers.judging.evidence import Piece, conversation_of, evidence_of
 from scorers.judging.faults import OverBudget, TooLong
 from scorers.judging.library import load_library
 from scorers.judging.pace import Pace
-from scorers.judging.prices import cost_of, price_of
 from scorers.judging.reader import Reading
 from scorers.judging.tokens import count_tokens, shorten, tokens_of
+from scorers.prices import DEFAULT_PRICES, Price, cost_of, known_prices, price_of
 from scorers.scorer import Verdict, scored
 
 LIBRARY = load_library()
@@ -337,14 +338,14 @@ async def test_minute_allowance_waits_and_does_not_refuse():
 )
 def test_price_of_a_model(model, known):
     """A date or a provider's prefix does not hide a price; another model's is never taken."""
-    found = price_of(model, {})
-    assert found == (price_of(known, {}) if known else None)
+    assert price_of(model, DEFAULT_PRICES) == (DEFAULT_PRICES[known] if known else None)
 
 
 def test_own_price_comes_first():
     """The settings' price is taken before the default, and cached tokens may have their own."""
     own = Price(input=1, output=2, cached=0.5)
-    assert price_of("gpt-4o", {"gpt-4o": own}) is own
+    theirs = config.Price(input=1, output=2, cached=0.5)
+    assert price_of("gpt-4o-2024-08-06", known_prices({"gpt-4o": theirs})) == own
     assert cost_of(own, 1_000_000, 400_000, 1_000_000) == pytest.approx(0.6 + 0.2 + 2)
     assert cost_of(Price(input=1, output=2), 1_000_000, 400_000, 0) == pytest.approx(1.0)
 

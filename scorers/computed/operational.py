@@ -12,12 +12,12 @@ import msgspec
 
 from assay.records import Feedback, Turn
 from scorers.language import languages_of
+from scorers.prices import Price, cost_of, price_of
 from scorers.schema import Unusable, violations
 from scorers.scorer import Function, Verdict, scored, scorer, skipped
 from scorers.text import prepared
 
 _NANOSECONDS = 1e9
-_MILLION = 1e6
 
 
 def _measured(value: float | None, field: str) -> Verdict:
@@ -46,26 +46,9 @@ def output_tokens(turn: Turn) -> Verdict:
     return _measured(turn.usage.output_tokens, "output_tokens")
 
 
-class Price(msgspec.Struct, frozen=True):
-    """US dollars per million tokens."""
-
-    input: float
-    output: float
-    cached: float | None = None
-    """Of input tokens that the provider had cached; none: as `input`."""
-
-
 class CostOptions(msgspec.Struct, frozen=True, kw_only=True):
     prices: dict[str, Price] = {}
     """By model, from the settings."""
-
-
-def price_of(model: str, prices: dict[str, Price]) -> Price | None:
-    """The price of `model`; of a dated release the price of the longest name that begins it."""
-    if model in prices:
-        return prices[model]
-    stems = [name for name in prices if model.startswith((f"{name}-", f"{name}@", f"{name}:"))]
-    return prices[max(stems, key=len)] if stems else None
 
 
 @scorer("cost_usd", version="1", options=CostOptions)
@@ -79,15 +62,8 @@ def cost_usd(options: CostOptions) -> Function:
             return _measured(usage.cost, "price")
         if usage.input_tokens is None or usage.output_tokens is None:
             return _measured(usage.cost, "input_tokens or output_tokens")
-        cached = min(usage.cached_tokens or 0, usage.input_tokens)
-        return scored(
-            (
-                (usage.input_tokens - cached) * price.input
-                + cached * (price.input if price.cached is None else price.cached)
-                + usage.output_tokens * price.output
-            )
-            / _MILLION
-        )
+        cached = usage.cached_tokens or 0
+        return scored(cost_of(price, usage.input_tokens, cached, usage.output_tokens))
 
     return score
 

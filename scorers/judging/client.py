@@ -9,7 +9,8 @@ from pathlib import Path
 
 import msgspec
 
-from assay.config import Judge, Price
+from assay import config
+from assay.config import Judge
 from assay.errors import ConfigError, retrying
 from assay.records import JudgeUsage
 from scorers.judging.budget import Budget
@@ -18,7 +19,7 @@ from scorers.judging.capabilities import Ask
 from scorers.judging.endpoint import Endpoint, Reply
 from scorers.judging.faults import Busy, Declined, OverBudget, TooLong, Unreachable
 from scorers.judging.pace import Ticket
-from scorers.judging.prices import cost_of, price_of
+from scorers.prices import Price, cost_of, known_prices, price_of
 
 MAX_FAULTS = 5
 """Broken or hung calls after which a request is given up while the endpoint serves others."""
@@ -52,7 +53,7 @@ class JudgeClient:
     def __init__(
         self,
         settings: Judge,
-        prices: Mapping[str, Price],
+        prices: Mapping[str, config.Price],
         *,
         budget: Budget | None = None,
         cache_path: Path | None = None,
@@ -61,7 +62,7 @@ class JudgeClient:
         self.model = settings.model
         self.budget = budget if budget is not None else Budget(settings.budget)
         self.counts = Counts()
-        self._prices = prices
+        self._prices = known_prices(prices)
         self._cache = Cache(cache_path, most=settings.cache) if cache_path is not None else None
         self._endpoints: dict[str, list[Endpoint]] = {
             settings.model: [

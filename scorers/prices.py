@@ -1,11 +1,23 @@
-"""What tokens cost."""
+"""What tokens cost: those of the judge, and those of the apps themselves."""
 
 from __future__ import annotations
 
 import re
 from collections.abc import Mapping
 
-from assay.config import Price
+import msgspec
+
+from assay import config
+
+
+class Price(msgspec.Struct, frozen=True):
+    """US dollars per million tokens."""
+
+    input: float
+    output: float
+    cached: float | None = None
+    """Of input tokens that the provider had cached; none: as `input`."""
+
 
 DEFAULT_PRICES: dict[str, Price] = {
     name: Price(input=input_, cached=cached, output=output)
@@ -41,18 +53,22 @@ DEFAULT_PRICES: dict[str, Price] = {
 _DATE = re.compile(r"[-@](?:\d{4}-\d{2}-\d{2}|\d{8}|\d{4}|latest|preview.*|\d{3})$")
 
 
+def known_prices(own: Mapping[str, config.Price]) -> dict[str, Price]:
+    """Ours and those of the settings, which come first."""
+    return DEFAULT_PRICES | {
+        name: Price(price.input, price.output, price.cached) for name, price in own.items()
+    }
+
+
 def price_of(model: str, prices: Mapping[str, Price]) -> Price | None:
-    """The price of `model` in `prices`, else our default; none when nobody knows it.
+    """The price of `model`; none when the table does not know it.
 
     A provider's prefix (`openai/`) and a version's date at the end do not matter; a longer name
     (`gpt-4o-audio`) is another model.
     """
     plain = model.rsplit("/", 1)[-1]
-    for name in (model, plain, _DATE.sub("", plain)):
-        found = prices.get(name) or DEFAULT_PRICES.get(name)
-        if found is not None:
-            return found
-    return None
+    names = (model, plain, _DATE.sub("", plain))
+    return next((prices[name] for name in names if name in prices), None)
 
 
 def cost_of(price: Price, input_tokens: int, cached_tokens: int, output_tokens: int) -> float:
