@@ -17,20 +17,25 @@ import msgspec
 import pytest
 from backfill_drive import a_turn, backfill, fill, rows, settings, store_of
 from judge_drive import StandInProcess
+from prometheus_client import CollectorRegistry
 
+from assay.bus.embedded import EmbeddedBus
+from assay.bus.topics import topics
 from assay.config import Config
 from assay.errors import ConfigError, Permanent
 from assay.records import Score, Turn
 from assay.sampling import conversation_draw
 from assay.store import Source
 from scorers.backfill_diff import diff
-from scorers.backfill_plan import with_share
+from scorers.backfill_plan import scorers_in, with_share
 from scorers.backfill_run import Runs, Selected, new_run, thawed
 from scorers.backfill_source import StoredTurns, TurnSource
 from scorers.backfill_spool import SpooledTurns, selects
+from scorers.backfill_worker import BackfillWorker
 from scorers.judge import judge_of
 from scorers.judged_plan import conversations_of, plan_of, unsampled
 from scorers.judging.conversation import FIRST_TURNS, GROUP, MAX_TURNS
+from scorers.pool import ScorerPool
 from scorers.registry import scorers_of
 from scorers.scoring import turn_scores
 
@@ -295,6 +300,28 @@ def test_conversations_that_sampling_tore_are_refused(
     with pytest.raises(ConfigError, match="tear them apart"):
         conversations_of(config, judge)
     assert conversations_of(unsampled(config), judge) is not None
+
+
+async def test_the_fleet_takes_on_a_run_with_conversations(
+    tmp_path: Path, standin: StandInProcess
+) -> None:
+    """Its processes score what is theirs; another version of a scorer is still refused."""
+    config = of_conversations(tmp_path, standin)
+    config.metrics.append("f1_score")
+    judge = judge_of(config)
+    whole = conversations_of(config, judge)
+    assert judge is not None and whole is not None
+    run = new_run(config, Selected(), via="kafka")
+    run.scorers = scorers_in(plan_of(config, judge), whole.plan)
+    assert len(run.scorers) == 3
+    bus = EmbeddedBus(tmp_path, topics())
+    worker = BackfillWorker(bus, config, CollectorRegistry(), processes=1)
+    pool = await worker._open(run)
+    assert isinstance(pool, ScorerPool)
+    await pool.stop()
+    run.scorers = [(*row[:3], "0") for row in run.scorers]
+    assert await worker._open(run) == "another version of a scorer runs here"
+    await judge.stop()
 
 
 async def test_a_sample_of_conversations_is_weighted(
