@@ -18,6 +18,8 @@ import random
 import re
 from typing import Any
 
+import uvloop
+
 CHECKED = re.compile(r"<<<(?:claim|criterion) (\d+) ")
 DOCUMENT = re.compile(r"<<<document (\d+) ")
 
@@ -109,6 +111,8 @@ class StandIn:
         if content is None:
             content = json.dumps(self.filled(body))
         message = {"role": "assistant", "content": content, "refusal": reply.get("refusal")}
+        if reply.get("content") is None and body.get("tools"):
+            message["tool_calls"] = [self.call(body["tools"][0]["function"])]
         choice = {
             "message": message,
             "finish_reason": reply.get("finish_reason", "stop"),
@@ -124,6 +128,11 @@ class StandIn:
             "choices": choices,
             "usage": usage,
         }
+
+    def call(self, function: dict[str, Any]) -> dict[str, Any]:
+        arguments = json.dumps(self.fill(function["parameters"], []))
+        called = {"name": function["name"], "arguments": arguments}
+        return {"id": "t", "type": "function", "function": called}
 
     def filled(self, body: dict[str, Any]) -> Any:
         form = body.get("response_format", {}).get("json_schema", {}).get("schema")
@@ -190,4 +199,4 @@ async def main() -> None:
 
 
 if __name__ == "__main__":
-    asyncio.run(main())
+    uvloop.run(main())
