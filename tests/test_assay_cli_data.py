@@ -119,6 +119,15 @@ def test_a_backfill_of_files_keeps_their_turns(here: Path) -> None:
     assert len(rows("backfill", "list")) == 1
 
 
+def test_a_backfill_says_why_it_does_nothing() -> None:
+    """That nothing was selected is not that everything is scored; a wrong condition is named."""
+    asyncio.run(fill(store(), 0, 3))
+    command = ("backfill", "-m", "f1_score", "--processes", "1", "-y")
+    assert "no turn was selected" in out(*command, "--app", "nobody")
+    refused = CliRunner().invoke(app, (*command, "--when", "latency >")).exception
+    assert isinstance(refused, ConfigError) and refused.faults[0].startswith("--when: column")
+
+
 def test_a_limited_backfill_is_resumed(here: Path) -> None:
     """The rest is named with the command that does it, and that command does it."""
     asyncio.run(fill(store(), 0, 30))
