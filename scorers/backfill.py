@@ -13,10 +13,12 @@ import time
 from collections.abc import Callable, Coroutine, Sequence
 from typing import TypeVar
 
+from arro3.core import RecordBatch, Table
+
 from assay.bus.contract import Bus
 from assay.errors import retrying
 from assay.records import Score, Turn, TurnScores, decode_turn_scores, encode
-from assay.store import Source, Store
+from assay.store import TABLES, Source, Store
 from scorers.backfill_known import Known, KnownKeys, missing
 from scorers.backfill_plan import condition_of
 from scorers.backfill_run import Run, Runs
@@ -37,6 +39,8 @@ INTERVAL = 5.0
 """Seconds between commits."""
 MAX_ROWS = 50_000
 """Rows that make a commit due at once."""
+SLICE = 2000
+"""Rows that become columns together."""
 STORE_DEADLINE = 300.0
 """Seconds for which a store that is away is waited for."""
 UNASKED = ("sampled_out", "filtered", "budget", "late")
@@ -95,6 +99,8 @@ class Backfill:
         self._tasks: set[asyncio.Task[None]] = set()
         self._taken = 0
         self._rows: list[tuple[TurnScores, Score]] = []
+        self._batches: list[RecordBatch] = []
+        self._pending = 0
         self._committing = asyncio.Lock()
         self._position = 0
         self._committed_at = time.monotonic()
@@ -250,8 +256,10 @@ class Backfill:
                 if entry.judge_usage is not None:
                     counts.judge_calls += entry.judge_usage.calls
                     counts.cost += entry.judge_usage.cost or 0.0
+        if len(self._rows) >= SLICE:
+            self._to_columns()
         due = time.monotonic() - self._committed_at >= INTERVAL
-        if due or len(self._rows) >= MAX_ROWS:
+        if due or self._pending >= MAX_ROWS:
             await self._commit()
         else:
             self._on_progress(self._run)
@@ -278,16 +286,28 @@ class Backfill:
         scores = await waiting_scores(turn, entries, self._judge, run_id)
         return turn_scores(turn, scores, group="judge", scored_at=time.time_ns(), run=run_id)
 
+    def _to_columns(self) -> None:
+        """Rows become columns as they come: so many records that live on would keep the garbage
+        collector busy."""
+        rows, self._rows = self._rows, []
+        if rows:
+            self._batches += TABLES["scores"].arrow(rows).to_batches()
+            self._pending += len(rows)
+
     async def _commit(self) -> None:
         async with self._committing:
-            rows, self._rows = self._rows, []
+            self._to_columns()
+            batches, self._batches = self._batches, []
+            count, self._pending = self._pending, 0
             self._committed_at = time.monotonic()
-            if rows:
+            if batches:
                 position = self._position
-                source = Source(self._name, [position] * len(rows), rows, position + 1)
-                await self._append("scores", source)
+                rows = Table.from_batches(batches)
+                await self._append(
+                    "scores", Source(self._name, [position] * count, rows, position + 1)
+                )
                 self._position = position + 1
-                self._run.counts.scores += len(rows)
+                self._run.counts.scores += count
             now = time.monotonic()
             self._run.counts.seconds += now - self._worked_from
             self._worked_from = now
