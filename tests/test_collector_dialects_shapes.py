@@ -708,3 +708,28 @@ def test_hostile_texts_take_no_more_time_than_long_ones(text):
     began = time.process_time()
     dialects.read(spans)
     assert time.process_time() - began < 5
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        {"role": "assistant", "tool_calls": [{"id": "c-{}", "function": {"name": "look_up"}}]},
+        {"role": "tool", "name": "look_up", "content": "found {}"},
+    ],
+    ids=["calls", "results"],
+)
+def test_a_turn_keeps_its_first_thousand_calls(message):
+    """Ten thousand calls or results are read within seconds, and the turn says that it was cut."""
+    text = json.dumps(message)
+    said = [{"role": "user", "content": "Where is it?"}]
+    said += [json.loads(text.replace("{}", str(number))) for number in range(10_000)]
+    attributes = {
+        "gen_ai.operation.name": "chat",
+        "gen_ai.input.messages": json.dumps(said),
+        "gen_ai.output.messages": json.dumps([{"role": "assistant", "content": "Here."}]),
+    }
+    span = Span(trace_id="a" * 32, span_id="b" * 16, start=1, end=2, attributes=attributes)
+    began = time.process_time()
+    (turn,) = dialects.read([span]).turns
+    assert time.process_time() - began < 5
+    assert (len(turn.tool_calls), turn.truncated, turn.query) == (1000, True, "Where is it?")

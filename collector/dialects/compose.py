@@ -14,7 +14,7 @@ from collector.dialects import precedence
 from collector.dialects.segment import Segment
 from collector.dialects.span_reader import layout_of
 from collector.dialects.step import Step
-from collector.dialects.toolcalls import tool_calls
+from collector.dialects.toolcalls import MAX_CALLS, tool_calls
 from collector.dialects.torn import MARK
 
 
@@ -73,7 +73,8 @@ def compose(segment: Segment, ordinal: int) -> Turn | None:
         error=_error(segment, response),
         dialect=layout_of(said or asked or last or steps[0]),
         orphan=unit.orphan,
-        truncated=any(text.endswith(MARK) for text in (query, response, system, *texts) if text),
+        truncated=len(held) == MAX_CALLS
+        or any(text.endswith(MARK) for text in (query, response, system, *texts) if text),
     )
 
 

@@ -19,6 +19,10 @@ FINAL = frozenset({"final_answer", "finish"})
 _NONE = {*FINAL, ""}
 
 
+MAX_CALLS = 1000
+"""A turn that has so many calls is cut there."""
+
+
 class _Call(msgspec.Struct):
     name: str
     """Empty while only a result is known."""
@@ -101,8 +105,13 @@ def _from_messages(said: list[Said], at: int, asked: list[_Call]) -> None:
 
 def _new(call: ToolCall, at: int, asked: list[_Call]) -> _Call:
     made = _Call(call.name, call.id, call.arguments, at)
-    asked.append(made)
+    _keep(made, asked)
     return made
+
+
+def _keep(made: _Call, asked: list[_Call]) -> None:
+    if len(asked) < MAX_CALLS:
+        asked.append(made)
 
 
 def _answer(said: Said, at: int, asked: list[_Call]) -> None:
@@ -117,7 +126,7 @@ def _answer(said: Said, at: int, asked: list[_Call]) -> None:
         if any(c.result == said.result and said.name in (None, c.name) for c in asked):
             return
         call = _Call(said.name or "", said.answers, None, at)
-        asked.append(call)
+        _keep(call, asked)
     if call.answered or (said.result is None and said.text is None and not said.failed):
         return
     call.answered = True
@@ -146,7 +155,7 @@ def _run(step: Step, asked: list[_Call]) -> None:
         if any(c.ran and c.id == step.tool_id and step.tool_id is not None for c in asked):
             return  # a second span of the same run
         call = _Call(name, step.tool_id, step.arguments, step.span.start)
-        asked.append(call)
+        _keep(call, asked)
     call.ran = True
     call.name = call.name or name
     call.at = step.span.start

@@ -217,8 +217,8 @@ def _found(attributes: Mapping[str, Any], step: Step) -> None:
     """One hit of a vector database, as OpenLLMetry writes them."""
     hit = document({key.rpartition(".result.")[2]: value for key, value in attributes.items()})
     if hit is not None:
-        step.kind = "retriever"
-        step.documents = [*step.documents, hit]
+        step.kind = step.kind or "retriever"
+        step.documents.append(hit)
         step.mark("traceloop")
 
 
