@@ -7,6 +7,7 @@ import msgspec
 import pytest
 from judge_drive import (
     CASES,
+    LIBRARY,
     TURN,
     StandInProcess,
     config_of,
@@ -73,6 +74,12 @@ async def _scores(stand_in, name, turn=TURN, **settings):
     found = await judge.verdicts(turn, entries)
     await judge.stop()
     return [to_score(turn, e, v, run="live") for e, v in zip(entries, found, strict=True)]
+
+
+def test_every_judge_metric_is_held_to_its_contract():
+    """A prompt's metric is among those tested here, or asked of whole conversations alone."""
+    asked = {prompt.metric for prompt in LIBRARY if prompt.file.family != "part"}
+    assert asked == {*JUDGED, "customer_satisfaction"}
 
 
 @pytest.mark.parametrize("name", JUDGED)
