@@ -71,6 +71,7 @@ def test_typed_values_and_ranges(case, warranty):
         ('<think>maybe {"score": 1}?</think>\n{"reason": "r", "score": 4}', 4.0),
         ('{"Reason": "r", "SCORE": "4"}', 4.0),
         ('{"score": 4.0}', 4.0),
+        ('{"reason": "}\nThe rubric says:\n\tyes", "score": 4}', 4.0),
         ("4", 4.0),
         ('{"result": {"score": 4}}', 4.0),
         ('[{"score": 4}]', 4.0),

@@ -182,7 +182,8 @@ def _constant(text: str) -> NoReturn:
     raise Unreadable("out_of_range", f"{text} is no number")
 
 
-_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant)
+_DECODER = json.JSONDecoder(object_pairs_hook=_pairs, parse_constant=_constant, strict=False)
+"""Takes line breaks within strings: small models write them under a grammar too."""
 
 
 def _decode(text: str) -> Any:
