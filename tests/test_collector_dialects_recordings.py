@@ -1,8 +1,9 @@
 """Recordings of further real libraries, older and newer than the captures, by the same truth.
 
 The same help-desk app ran against stand-in providers (OpenAI, Anthropic, Gemini, Bedrock, Mistral,
-Groq and Azure) on loopback. Which of the truth each library exported stands in `expected.json.gz`;
-it was found by a plain search for the text, not by the code under test.
+Groq, Azure, Ollama, Cohere and Together) on loopback. Which of the truth each library exported
+stands in `expected.json.gz`; it was found by a plain search for the text, not by the code under
+test.
 """
 
 import gzip

@@ -23,7 +23,7 @@ from collector.dialects.parts import (
     tool_call,
 )
 from collector.dialects.said import ROLES, Said
-from collector.dialects.torn import MARK
+from collector.dialects.torn import MARK, unclosed
 from collector.dialects.values import decoded, dumped, hidden, plain
 
 _CLASSES = {
@@ -48,7 +48,6 @@ _LISTS = {
 """Keys of a request or response whose value is a list of messages, and who says them by default."""
 _MESSAGE_KEYS = ("role", "content", "parts", "tool_calls", "author")
 _KEYED = (*CALL_KEYS, *RESULT_KEYS)
-_CLOSERS = {"[": "]", "{": "}"}
 _MAX_DEPTH = 12
 
 
@@ -68,7 +67,7 @@ def conversation(value: Any, role: str = "user") -> list[Said]:
 def _questionless(text: str, last: Said) -> bool:
     """Whether the JSON of an input was cut so that its last question may be lost: what is left
     ends neither in the midst of a user's text nor in the work on a question."""
-    if _CLOSERS.get(text[:1]) in (None, text.rstrip()[-1:]):
+    if not unclosed(text):
         return False
     if last.role == "user":
         return not (last.text or "").endswith(MARK)

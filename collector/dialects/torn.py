@@ -23,6 +23,11 @@ _CUT_ITEM = re.compile(r',?\s*(?:"(?:[^"\\]|\\.)*+["\\]?\s*)?:?\s*[\w.+-]*', re.
 _CLOSERS = {"[": "]", "{": "}"}
 
 
+def unclosed(text: str) -> bool:
+    """Whether a JSON array or object does not end in its own closing bracket: it was cut."""
+    return _CLOSERS.get(text[:1]) not in (None, text.rstrip()[-1:])
+
+
 def completed(text: str) -> Any:
     """The value that a JSON array or object held up to where it was cut; None when `text` is not
     the beginning of one.
