@@ -151,13 +151,8 @@ def test_what_is_broken_is_named_and_left_out(tmp_path: Path) -> None:
         turns_of(tmp_path, tmp_path / "none")
 
 
-@pytest.mark.parametrize(
-    ("pack", "reason"),
-    [(gzip.compress, "packed is broken"), (zstandard.compress, "broken JSON: Unterminated")],
-)
-def test_of_a_packed_file_that_is_cut_the_beginning_is_read(
-    pack: Any, reason: str, tmp_path: Path
-) -> None:
+@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress])
+def test_of_a_packed_file_that_is_cut_the_beginning_is_read(pack: Any, tmp_path: Path) -> None:
     """The lines before the cut give their turns, and the place of the cut is named."""
     lines = [json.dumps(body) for body in bodies("openinference-openai", "chat", "rag", "tool")]
     filler = [json.dumps({"resourceMetrics": [], "n": random.random()}) for _ in range(40_000)]
@@ -165,7 +160,7 @@ def test_of_a_packed_file_that_is_cut_the_beginning_is_read(
     path = written(tmp_path, "cut", packed[: len(packed) // 2])
     found, _, (problem,) = turns_of(tmp_path, path)
     assert len(found) >= 3
-    assert problem.line > len(lines) and reason in problem.reason
+    assert problem.line > len(lines) and "packed is broken" in problem.reason
 
 
 @pytest.mark.parametrize("end", [b"", b"\xff\xff\xff\xffPAR1", b"PAR1", b"\x04\0\0\0PAR2"])

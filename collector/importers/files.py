@@ -27,6 +27,8 @@ GZIP, ZSTD, PARQUET = b"\x1f\x8b", b"\x28\xb5\x2f\xfd", b"PAR1"
 LARGEST = 512 * 2**20
 """Bytes of one document; a longer one is reported and left out."""
 _LENGTH = 4
+_CHUNK = 1024
+"""Bytes of zstd at a time: they unpack to 32 MB at most, 128 kB for each block of four bytes."""
 
 
 class Problem(NamedTuple):
@@ -136,14 +138,37 @@ class _Rest(io.RawIOBase):
         return len(piece)
 
 
+class _Zstd(io.RawIOBase):
+    """Frames of zstd, one after the other. Raises EOFError where the file ends within one, which
+    the package's own reader takes for the end."""
+
+    def __init__(self, raw: BinaryIO) -> None:
+        self._raw, self._frame = raw, zstandard.ZstdDecompressor().decompressobj()
+        self._packed, self._held = raw.read(_CHUNK), b""
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: Any) -> int:
+        while not self._held and self._packed:
+            if self._frame.eof:
+                self._frame = zstandard.ZstdDecompressor().decompressobj()
+            self._held = self._frame.decompress(self._packed)
+            self._packed = self._frame.unused_data or self._raw.read(_CHUNK)
+        if not self._held and not self._frame.eof:
+            raise EOFError("it ends within a frame")
+        piece, self._held = self._held[: len(buffer)], self._held[len(buffer) :]
+        buffer[: len(piece)] = piece
+        return len(piece)
+
+
 def _unpacked(raw: BinaryIO) -> BinaryIO:
     start = raw.read(4)
     raw.seek(0)
     if start[:2] == GZIP:
         return cast(BinaryIO, gzip.GzipFile(fileobj=raw))
     if start == ZSTD:
-        reader = zstandard.ZstdDecompressor().stream_reader(raw, read_across_frames=True)
-        return cast(BinaryIO, reader)
+        return cast(BinaryIO, io.BufferedReader(_Zstd(raw)))
     return cast(BinaryIO, io.BufferedReader(cast(Any, raw)))
 
 
