@@ -1,6 +1,6 @@
 """The store: appending turns and scores, and asking one day of a month of scores.
 
-`python tests/benchmarks/bench_store.py [SCORES]` (default: ten million). Appending stands beside
+`python tests/benchmarks/bench_store.py [SCORES]` (default: four million, three minutes). Appending stands beside
 writing the same records as JSON lines to a plain file, synced as often. The month is made by the
 engine itself and maintained; one app's metric of the last day is asked with the day named and
 without, in this process and as `assay query` does, in a process of its own.
@@ -207,7 +207,7 @@ async def measure_month(folder: Path, scores: int) -> bool:
 
 
 async def main() -> None:
-    scores = int(sys.argv[1]) if len(sys.argv) > 1 else 10_000_000
+    scores = int(sys.argv[1]) if len(sys.argv) > 1 else 4_000_000
     with tempfile.TemporaryDirectory() as folder:
         good = [await measure_append(Path(folder)), await measure_month(Path(folder), scores)]
     sys.exit(0 if all(good) else 1)
