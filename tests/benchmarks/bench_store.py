@@ -1,7 +1,7 @@
 """The store: appending turns and scores, and asking one day of a month of scores.
 
-`python tests/benchmarks/bench_store.py [SCORES]` (default: four million, three minutes). Appending stands beside
-writing the same records as JSON lines to a plain file, synced as often. The month is made by the
+`python tests/benchmarks/bench_store.py [SCORES]` (default: four million, three minutes). Appending
+stands beside writing the same records as JSON lines to a plain file. The month is made by the
 engine itself and maintained; one app's metric of the last day is asked with the day named and
 without, in this process and as `assay query` does, in a process of its own.
 """
