@@ -101,7 +101,7 @@ def _cell(value: Any) -> Any:
 
 def _html(run: EvaluationRun, results: Iterable[Result]) -> str:
     metrics = _table(
-        ("metric", "subject", "engine", "mean", "pass rate", "defect rate", "scored", "errors"),
+        ("metric", "subject", "engine", "mean", "pass rate", "defect rate", "scored", "not scored"),
         [
             (
                 s.metric,
@@ -114,7 +114,7 @@ def _html(run: EvaluationRun, results: Iterable[Result]) -> str:
                 else f"{s.defect_rate.value:.1%} "
                 f"({s.defect_rate.lower:.1%} to {s.defect_rate.upper:.1%})",
                 f"{s.scored} of {s.rows}",
-                str(s.outcomes.get("error", 0)),
+                ", ".join(f"{n:,} {why}" for why, n in s.unscored.items()),
             )
             for s in run.summaries
         ],

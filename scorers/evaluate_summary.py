@@ -33,6 +33,8 @@ class Summary(msgspec.Struct, frozen=True, kw_only=True):
     """The defect rate if every error were a failure, since judges refuse the worst content."""
     labels: dict[str, int]
     outcomes: dict[str, int]
+    unscored: dict[str, int] = {}
+    """Why the rest was not scored: `outcome (reason)`, and of how many rows."""
 
 
 def summarise(results: Iterable[Result]) -> list[Summary]:
@@ -76,7 +78,12 @@ def _summary(scores: Sequence[Score]) -> Summary:
         if_errors_fail=(failed + errors) / (judged + errors) if judged + errors else None,
         labels=dict(Counter(score.label for score in scores if score.label is not None)),
         outcomes=dict(Counter(score.outcome for score in scores)),
+        unscored=dict(Counter(_why(score) for score in scores if score.outcome != "scored")),
     )
+
+
+def _why(score: Score) -> str:
+    return f"{score.outcome} ({score.outcome_reason})" if score.outcome_reason else score.outcome
 
 
 def shortfalls(summaries: Iterable[Summary], least: Mapping[str, float]) -> list[str]:

@@ -403,6 +403,7 @@ def test_the_summary_leaves_out_what_was_not_scored() -> None:
     assert summary.defect_rate.lower == pytest.approx(0.0715, abs=1e-3)
     assert summary.if_errors_fail == pytest.approx(3 / 9)
     assert summary.outcomes == {"scored": 8, "error": 1, "skipped": 1}
+    assert summary.unscored == {"error (timeout)": 1, "skipped": 1}
     assert shortfalls([summary], {"*": 0.75}) == []
     assert len(shortfalls([summary], {"*": 0.8})) == len(shortfalls([summary], {"m": 0.8})) == 1
     assert shortfalls([summary], {"other": 0.1}) == ["other: was not scored"]

@@ -197,7 +197,6 @@ def _show(run: EvaluationRun, as_json: bool) -> None:
 
 def _row(summary: Summary) -> tuple[str, ...]:
     interval = summary.defect_rate
-    others = {name: n for name, n in summary.outcomes.items() if name != "scored"}
     return (
         plain(summary.metric, 40),
         summary.subject,
@@ -208,7 +207,7 @@ def _row(summary: Summary) -> tuple[str, ...]:
         ""
         if interval is None
         else f"{interval.value:.1%} ({interval.lower:.1%} to {interval.upper:.1%})",
-        ", ".join(f"{n:,} {name}" for name, n in others.items()),
+        ", ".join(f"{n:,} {plain(why, 60)}" for why, n in summary.unscored.items()),
     )
 
 
