@@ -127,8 +127,8 @@ def test_a_list_of_objects_is_a_data_set_too(tmp_path: Path) -> None:
         ("d.csv", b"query\tresponse\tnote, if any\nWhat, then?\tSo; so\tx\n"),
         ("d.tsv", b"query\tresponse\nWhat, then?\tSo; so\n"),
         ("d.csv", b',query,response,\n7,"What, then?",So; so,\n'),
-        ("d.csv.gz", gzip.compress(b'query,response\n"What, then?",So; so\n')),
-        ("d.jsonl.gz", gzip.compress(b'{"query": "What, then?", "response": "So; so"}\n')),
+        ("d.csv.gz", gzip.compress(b'query,response\n"What, then?",So; so\n', mtime=0)),
+        ("d.jsonl.gz", gzip.compress(b'{"query": "What, then?", "response": "So; so"}\n', mtime=0)),
         ("d.json", b'{\n "query": "What, then?",\n "response": "So; so"\n}\n'),
         ("d.jsonl", b'{"query": "What, then?", "response": "So; so", "n": NaN}\r\n'),
     ],
@@ -150,7 +150,12 @@ def test_forms_that_other_programs_write_are_read(tmp_path: Path, name: str, dat
         ("d.csv", "qu\xe9,response\nq,r\n".encode("latin-1"), "not UTF-8", 0),
         ("d.csv", b"response,response\nq,r\n", "several columns are named 'response'", 0),
         ("d.json", b'{\n "query": oops\n}', "2: broken JSON", 0),
-        ("d.jsonl.gz", gzip.compress((json.dumps(GOOD) + "\n").encode() * 999)[:-20], "packed", 1),
+        (
+            "d.jsonl.gz",
+            gzip.compress((json.dumps(GOOD) + "\n").encode() * 999, mtime=0)[:-20],
+            "packed",
+            1,
+        ),
     ],
 )
 def test_a_file_that_cannot_be_read_says_why(
