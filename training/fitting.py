@@ -41,6 +41,14 @@ def interval(
     return float(low), float(high)
 
 
+def described(
+    name: str, labels: Sequence[float], scores: Sequence[float] | Array, groups: Sequence[str]
+) -> str:
+    """The name of a data set, its `auroc` and the `interval` of that."""
+    low, high = interval(labels, scores, groups)
+    return f"{name} {auroc(labels, scores):.3f} [{low:.2f}, {high:.2f}]"
+
+
 def constrained_logistic(
     values: Array, labels: Array, weights: Array, signs: Sequence[int], penalty: float
 ) -> tuple[Array, float]:

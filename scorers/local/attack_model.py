@@ -23,12 +23,17 @@ class Worst(NamedTuple):
     signs: Signs
 
 
+def signs_of(texts: Joined) -> Signs:
+    """The signs of each text. Use it as `texts.of(signs_of)`."""
+    signs = np.zeros(len(texts.texts), np.int64)
+    np.bitwise_or.at(signs, texts.of(joined_terms).owner, texts.of(SIGNS.found))
+    return signs
+
+
 def whole(model: Hashed, texts: Joined) -> Odds:
     """The log odds of all of each text; the bias for one without words."""
-    seen = texts.of(joined_terms)
+    seen, signs = texts.of(joined_terms), texts.of(signs_of)
     owner, count = seen.owner, len(texts.texts)
-    signs = np.zeros(count, np.int64)
-    np.bitwise_or.at(signs, owner, texts.of(SIGNS.found))
     weights = np.bincount(owner, model.sentences(seen), count)
     sizes = np.maximum(np.bincount(owner, seen.sizes, count), 1)
     odds: Odds = model.bias + weights / np.sqrt(sizes) + model.weight(signs, SIGNS.names)

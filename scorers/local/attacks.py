@@ -24,11 +24,14 @@ from scorers.local.hashed import Hashed, Odds, hashed
 from scorers.scorer import Verdict, scored, scorer, skipped
 from scorers.text import Text, of_each, prepared
 
+WHOLE = 0.3
+"""The weight of the whole query beside its worst stretch."""
+
 Found = tuple[float, int]
 """The log odds of an attack, minus infinity where there are no words, and the signs of it."""
 
 
-@scorer("direct_attack_attempt", engine="local", version="3", batched=True)
+@scorer("direct_attack_attempt", engine="local", version="4", batched=True)
 def direct_attack_attempt(turns: Sequence[Turn]) -> list[Verdict]:
     texts = [prepared(turn.query or "") for turn in turns]
     return [
@@ -39,7 +42,7 @@ def direct_attack_attempt(turns: Sequence[Turn]) -> list[Verdict]:
     ]
 
 
-@scorer("indirect_attack_attempt", engine="local", version="3", batched=True)
+@scorer("indirect_attack_attempt", engine="local", version="4", batched=True)
 def indirect_attack_attempt(turns: Sequence[Turn]) -> list[Verdict]:
     own = [list(map(prepared, _texts(turn))) for turn in turns]
     every = list(chain.from_iterable(own))
@@ -49,8 +52,8 @@ def indirect_attack_attempt(turns: Sequence[Turn]) -> list[Verdict]:
 
 
 def direct_odds(model: Hashed, texts: Joined) -> Odds:
-    """The mean of the log odds of the whole text and of its worst stretch."""
-    odds: Odds = (whole(model, texts) + worst(model, texts).odds) / 2
+    """The weighted mean of the log odds of the whole text and of its worst stretch."""
+    odds: Odds = WHOLE * whole(model, texts) + (1 - WHOLE) * worst(model, texts).odds
     return odds
 
 

@@ -77,6 +77,11 @@ _HARMS = {
                 0.7,
                 r"\b(?:white|racial|male) supremacy (?:is|was) (?:right|good|natural|true)\b",
             ),
+            "reader insulted": (
+                0.8,
+                r"\byou(?:'re| are) (?:such |just |nothing but |all |a |an )*(?:\w+ )?(?:idiot|moron|imbecile|"
+                r"retard|scum|whore|slut|bitch|cunt|bastard|loser)s?\b",
+            ),
         },
     ),
     "sexual": _Harm(

@@ -58,15 +58,20 @@ class Hashed:
 
     def weight(self, signs: Signs, names: Sequence[str]) -> Odds:
         """What the signs weigh, the n-th bit being the n-th of the `names`."""
+        each = np.array([self._signs.get(name, 0.0) for name in names])
         weights = np.zeros(len(signs))
         some = np.flatnonzero(signs)
-        for place, name in enumerate(names):
-            weights[some] += (signs[some] >> place & 1) * self._signs.get(name, 0.0)
+        weights[some] = ((signs[some, None] >> np.arange(len(names)) & 1) * each).sum(1)
         return weights
 
     def probability(self, odds: float) -> float:
         """The calibrated probability of log odds."""
         return sigmoid(self._scale * odds + self._shift)
+
+    def probabilities(self, odds: Odds) -> Odds:
+        """`probability` of each."""
+        likely: Odds = 1 / (1 + np.exp(-np.clip(self._scale * odds + self._shift, -60, 60)))
+        return likely
 
     def _weigh(self, word: str) -> float:
         if not word:

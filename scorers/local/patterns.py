@@ -77,8 +77,13 @@ class Patterns:
         """
         seen = texts.of(joined_terms)
         found = self._possible(seen)
-        for part in found.nonzero()[0].tolist():
-            found[part] = self._search(int(found[part]), texts.part(*seen.spans[part]))
+        parts = found.nonzero()[0]
+        found[parts] = [
+            self._search(possible, texts.part(start, end))
+            for possible, (start, end) in zip(
+                found[parts].tolist(), seen.spans[parts].tolist(), strict=True
+            )
+        ]
         return found
 
     def bits(self, names: Iterable[str]) -> int:

@@ -35,6 +35,8 @@ N = TypeVar("N", np.intp, np.int32)
 
 _MASK = WORDS - 1
 _PAIR = 0x9E3779B1
+_APART = crc32(b"#")
+"""Sets the hashes of parts apart from those of words."""
 _TERM = re.compile(r"[^\W_]+(?:'[^\W_]+)?|[!?:<>\[\]{}#*\"/\\=|`]")
 
 
@@ -53,8 +55,8 @@ class Terms(NamedTuple):
     """Where each part begins."""
     sizes: NDArray[np.float32]
     """Different words and pairs of each part."""
-    spans: list[tuple[int, int]]
-    """The pieces of each part, as of `Joined.part`."""
+    spans: NDArray[np.intp]
+    """Of each part its first piece and the one after its last, as of `Joined.part`."""
     bounds: NDArray[np.intp]
     """Bounds of the texts among the parts."""
 
@@ -93,7 +95,7 @@ def joined_terms(texts: Joined) -> Terms:
     present = (words != NO_WORD).astype(np.float32)
     present += pairs != NOWHERE
     sizes = np.add.reduceat(present, starts) if len(starts) else present
-    spans = list(zip(first.tolist(), last.tolist(), strict=True))
+    spans = np.stack([first, last], 1)
     bounds = np.searchsorted(first, texts.bounds)
     return Terms(known, words, pairs, starts, sizes, spans, bounds)
 
@@ -121,8 +123,8 @@ def word_places(word: str) -> tuple[int, tuple[int, ...]]:
     if len(word) < PART:
         return _hash(word) & _MASK, ()
     framed = f"<{word}>"
-    parts = (crc32(f"#{framed[i : i + PART]}".encode()) for i in range(len(framed) - PART + 1))
-    return _hash(word) & _MASK, tuple((part & _MASK) + WORDS for part in parts)
+    grams = [framed[start : start + PART].encode() for start in range(len(framed) - PART + 1)]
+    return _hash(word) & _MASK, tuple([(crc32(gram, _APART) & _MASK) + WORDS for gram in grams])
 
 
 def pair_place(first: str, second: str) -> int:
